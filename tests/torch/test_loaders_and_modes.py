@@ -1,7 +1,8 @@
-"""What programs around a model ask for: loaders that pin memory, numbers of devices, modes, sparse tensors."""
+"""What programs around a model ask for: loaders that pin memory, files, numbers of devices, modes, sparse tensors."""
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 import xloom.torch  # noqa: F401 - it registers the device
@@ -62,3 +63,71 @@ def test_a_mode_that_there_is_not():
 def test_sparse_tensors_have_a_clear_word():
     with pytest.raises(LoweringError, match="HLO has no sparse tensors"):
         torch.ones(2, 2, device="xla").to_sparse()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(2, 2).to_sparse().to("xla"),
+        lambda: torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8).to("xla"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:(Sparse|.*quantize):UserWarning")
+def test_tensors_of_other_layouts_do_not_go_there(make):
+    with pytest.raises(LoweringError, match=r"HLO has no (sparse|quantized) tensors"):
+        make()
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpoint_drops_out_the_same_again(reentrant):
+    x = torch.ones(1000, device="xla", requires_grad=True)
+    y = checkpoint(lambda x: torch.nn.functional.dropout(x * 2), x, use_reentrant=reentrant)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("saved_on", ["cpu", "xla"])
+def test_files_are_loaded_to_the_device(tmp_path, saved_on, mmap):
+    matrix = torch.arange(12.0).reshape(3, 4)
+    wanted = {"matrix": matrix, "view": matrix[1:, ::2], "half": matrix.bfloat16(), "none": torch.empty(0)}
+    torch.save({name: tensor.to(saved_on) for name, tensor in wanted.items()}, tmp_path / "file")
+    loaded = torch.load(tmp_path / "file", map_location="xla", mmap=mmap)
+    for name, tensor in wanted.items():
+        assert loaded[name].device == torch.device("xla", 0)
+        assert loaded[name].cpu().equal(tensor)
+    loaded["view"].zero_()
+    assert loaded["matrix"].sum() == (66 if saved_on == "xla" else 66 - 4 - 6 - 8 - 10)  # the device's are copies
+    with pytest.raises(RuntimeError, match="XLA device 7"):
+        torch.load(tmp_path / "file", map_location="xla:7")
+
+
+def test_memory_is_counted():
+    before = torch.xla.memory_allocated()
+    torch.accelerator.reset_peak_memory_stats()
+    x = torch.ones(1 << 16, device="xla") * 2
+    assert torch.accelerator.memory_allocated() == before + (4 << 16)
+    del x
+    assert torch.xla.memory_allocated() == torch.accelerator.memory_reserved() == before
+    assert torch.xla.max_memory_allocated() == before + (4 << 16)
+    free, total = torch.accelerator.get_memory_info()
+    assert 0 < free < total == torch.xla.get_device_properties().total_memory
+
+
+def test_the_accelerator_is_the_device():
+    torch.accelerator.synchronize()
+    torch.accelerator.empty_cache()
+    torch.accelerator.set_device_index(0)
+    assert torch.accelerator.device_count() == 1
+    assert torch.bfloat16 in torch.accelerator.get_device_capability()["supported_dtypes"]
+    with pytest.raises(RuntimeError, match="no xla:7"):
+        torch.accelerator.set_device_index(7)
+
+
+def test_random_states_are_kept():
+    with torch.random.fork_rng(devices=[0], device_type="xla"):
+        first = torch.rand(3, device="xla").tolist()
+    state = torch.xla.get_rng_state_all()
+    assert torch.rand(3, device="xla").tolist() == first
+    torch.xla.set_rng_state_all(state)
+    assert torch.rand(3, device="xla").tolist() == first

@@ -62,12 +62,17 @@ def has_lowering(op: OpOverload) -> bool:
     return _row(op) is not None
 
 
+_OTHER_LAYOUTS = {"sparse": "to_dense", "quantized": "dequantize"}
+"""Kinds of tensors that HLO has not, and the method that makes others of them."""
+
+
 def no_lowering(op: OpOverload) -> LoweringError:
     """The error for an operator that is not in the table."""
-    if "sparse" in str(op):
-        return LoweringError(
-            f"{op}: HLO has no sparse tensors", hint="call to_dense() on the CPU first, or leave them there"
-        )
+    for kind, dense in _OTHER_LAYOUTS.items():
+        if kind in str(op):
+            return LoweringError(
+                f"{op}: HLO has no {kind} tensors", hint=f"call {dense}() on the CPU first, or leave them there"
+            )
     return LoweringError(
         f"{op} has no lowering to HLO",
         hint="XLOOM_TORCH_FALLBACK=1 runs it on the CPU; xloom.torch.lowering.lowers registers a lowering",

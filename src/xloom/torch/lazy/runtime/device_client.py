@@ -15,6 +15,7 @@ from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt import Buffer, Client, Future
 from xloom.torch.arrays import over
 from xloom.torch.lazy.recording.trace import Value
+from xloom.torch.lazy.runtime import held_memory
 from xloom.torch.lazy.tensor.array_type import ArrayType, array_type
 from xloom.torch.metrics import METRICS
 
@@ -54,7 +55,9 @@ def to_device(tensor: torch.Tensor) -> Value:
     type = array_type(tensor.dtype, tuple(tensor.shape))
     METRICS.transfers += 1
     METRICS.bytes_to_device += type.shape.nbytes
-    return Value(type, client().buffer_from_host(over(tensor)))
+    buffer = client().buffer_from_host(over(tensor))
+    held_memory.hold([buffer])
+    return Value(type, buffer)
 
 
 def on_device(array: np.ndarray) -> Buffer:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import torch
 
 from xloom.torch.lazy.runtime import device_client, execution, random_state
+from xloom.torch.lazy.runtime.memory_statistics import (
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    reset_peak_memory_stats,
+)
 from xloom.torch.lazy.runtime.streams import Event, Stream, current_stream, default_stream, set_stream, stream
 
-__all__ = ["Event", "Stream", "current_stream", "default_stream", "set_stream", "stream"]
+__all__ = [
+    *("Event", "Stream", "current_stream", "default_stream", "set_stream", "stream"),
+    *("max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved"),
+    *("memory_stats", "reset_peak_memory_stats"),
+]
 
 _FLOATS = [torch.bfloat16, torch.float16]
+
+_initialized = True
+"""Asked by torch's gradient checkpointing: only then has it a recomputation draw the random numbers of the forward."""
 
 
 def is_available() -> bool:
@@ -22,6 +40,10 @@ def is_available() -> bool:
 def is_initialized() -> bool:
     """And ready."""
     return True
+
+
+def init() -> None:
+    """Nothing to do."""
 
 
 def _lazy_init() -> None:
@@ -46,6 +68,19 @@ def get_device_name(device: Any = None) -> str:
     """What it is made of."""
     set_device(device or 0)
     return device_client.client().addressable_devices[0].description.kind
+
+
+class DeviceProperties(NamedTuple):
+    """What a device is."""
+
+    name: str
+    total_memory: int
+    """In bytes."""
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    """What it is made of, and how much memory it has. Raises RuntimeError for a device that there is not."""
+    return DeviceProperties(get_device_name(device), mem_get_info()[1])
 
 
 def check(device: torch.device | None) -> None:
@@ -86,6 +121,15 @@ def manual_seed(seed: int) -> None:
 manual_seed_all = manual_seed
 
 
+def seed() -> int:
+    """Seeds it with a number that nobody knows, and gives that."""
+    manual_seed(int.from_bytes(os.urandom(8), "little"))
+    return initial_seed()
+
+
+seed_all = seed
+
+
 def initial_seed() -> int:
     """The last seed given."""
     return random_state.initial_seed()
@@ -99,6 +143,17 @@ def get_rng_state(device: Any = "xla") -> torch.Tensor:
 def set_rng_state(new_state: torch.Tensor, device: Any = "xla") -> None:
     """Goes on from a state."""
     random_state.set_state(new_state)
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """The state of each device's generator."""
+    return [get_rng_state()]
+
+
+def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
+    """Goes on from the states of each."""
+    for state in new_states:
+        set_rng_state(state)
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:

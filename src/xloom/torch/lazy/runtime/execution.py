@@ -5,6 +5,7 @@ from __future__ import annotations
 from xloom.torch.lazy.recording import donation, log, recompiles
 from xloom.torch.lazy.recording.trace import TRACE, Trace, Value
 from xloom.torch.lazy.recording.trace_program import TraceProgram
+from xloom.torch.lazy.runtime import held_memory
 
 
 def flush() -> None:
@@ -15,6 +16,7 @@ def flush() -> None:
             _start(TRACE, live)
         if TRACE.results:
             TRACE.begin()
+            held_memory.note_peak()  # once what the program was given away is gone
 
 
 def is_eager() -> bool:
@@ -40,6 +42,7 @@ def _start(trace: Trace, live: list[Value]) -> None:
     if program.outputs != wanted:
         at = {index: k for k, index in enumerate(program.outputs)}
         buffers = [buffers[at[index]] for index in wanted]
+    held_memory.hold(buffers)
     log.started(program, trace)
     for value, buffer in zip(live, buffers, strict=True):
         value.buffer = buffer

@@ -10,9 +10,9 @@ import torch
 from torch._utils import _rebuild_device_tensor_from_cpu_tensor
 from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
 
-from xloom.torch.lazy.operators import attention, autocast, host_arguments
+from xloom.torch.lazy.operators import attention, autocast, host_arguments, other_layouts
 from xloom.torch.lazy.recording import dispatch, table
-from xloom.torch.lazy.runtime import device_module, dynamo, transfer
+from xloom.torch.lazy.runtime import accelerator, device_module, dynamo, loaded_memory, transfer
 from xloom.torch.lazy.runtime.execution import flush
 from xloom.torch.lazy.tensor import conversion_methods, tensor, tied_parameters, uninitialized
 from xloom.torch.lazy.views import in_place
@@ -92,6 +92,8 @@ def register() -> None:
     tied_parameters.register()
     in_place.register()
     dynamo.register()
+    accelerator.register()
+    loaded_memory.register()
     _acc.register_python_privateuseone_hook(_Hook())
     _acc.register_python_privateuseone_device_guard(_Guard())
     run_backward = _with_escaped_errors(torch.autograd.graph._engine_run_backward)
@@ -110,6 +112,7 @@ def register() -> None:
         library.impl("pin_memory", _pinned, key)
     library.impl("scaled_dot_product_attention", attention.attention, "AutogradPrivateUse1")
     _libraries.append(library)
+    other_layouts.register(library)
     _libraries.extend(autocast.register())
     _foreach_supported_types.append(tensor.XlaTensor)
     register_optimizer_step_post_hook(_end_of_step)

@@ -138,12 +138,16 @@ class DeviceMemory(torch.UntypedStorage):
         """A number that tells it from other memory."""
         return self._storage.address
 
+    def of_dtype(self, dtype: torch.dtype) -> Storage:
+        """The memory, for a tensor of a dtype."""
+        return self._storage
 
-def memory_of(storage: torch.UntypedStorage) -> Storage:
-    """What `untyped_storage` has given away."""
+
+def memory_of(storage: torch.UntypedStorage, dtype: torch.dtype) -> Storage:
+    """What `untyped_storage` has given away, for a tensor of a dtype."""
     if not isinstance(storage, DeviceMemory):
         raise RuntimeError(f"storage of {storage.device} is no memory of {DEVICE}")
-    return storage._storage
+    return storage.of_dtype(dtype)
 
 
 _make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]

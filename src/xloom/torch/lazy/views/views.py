@@ -137,7 +137,7 @@ def set_to_tensor(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
 def set_to_memory(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """Makes a tensor a view of memory of the device."""
     target, source, *rest = args
-    storage = source._alias.storage if isinstance(source, XlaTensor) else memory_of(source)
+    storage = source._alias.storage if isinstance(source, XlaTensor) else memory_of(source, target.dtype)
     if storage.type.dtype is not target.dtype:
         raise UnsupportedError(f"memory of {storage.type.dtype} as {target.dtype}", hint="use view(dtype)")
     offset, sizes, *strides = rest if rest else (0, (storage.type.size,))

@@ -1,0 +1,42 @@
+"""`torch.accelerator`: the device is torch's accelerator, which torch asks in C++ where no Python can answer.
+
+Those questions are functions of `torch._C`; the ones here are about the device alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from xloom.torch.dtypes import FROM_TORCH
+from xloom.torch.lazy.runtime import device_module, memory_statistics
+
+
+def _capability(device: Any = None) -> dict[str, Any]:
+    return {"supported_dtypes": set(FROM_TORCH)}
+
+
+def _allocator_is_initialized() -> bool:
+    return True
+
+
+_ANSWERS = {
+    "_accelerator_synchronizeDevice": device_module.synchronize,
+    "_accelerator_setDeviceIndex": device_module.set_device,
+    "_accelerator_getDeviceCapability": _capability,
+    "_accelerator_isAllocatorInitialized": _allocator_is_initialized,
+    "_accelerator_emptyCache": device_module.empty_cache,
+    "_accelerator_emptyHostCache": device_module.empty_cache,
+    "_accelerator_getDeviceStats": memory_statistics.memory_stats,
+    "_accelerator_resetAccumulatedStats": memory_statistics.reset_peak_memory_stats,
+    "_accelerator_resetPeakStats": memory_statistics.reset_peak_memory_stats,
+    "_accelerator_getMemoryInfo": memory_statistics.mem_get_info,
+}
+
+
+def register() -> None:
+    """Has torch ask these."""
+    for name, answer in _ANSWERS.items():
+        if hasattr(torch._C, name):  # some are not in each of torch's versions
+            setattr(torch._C, name, answer)

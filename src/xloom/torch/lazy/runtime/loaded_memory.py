@@ -1,0 +1,54 @@
+"""Memory of the host that goes to the device as bytes: `torch.load(..., map_location="xla")` moves storages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from xloom.torch.lazy.runtime import device_client, device_module
+from xloom.torch.lazy.tensor.storage import Storage
+from xloom.torch.lazy.tensor.tensor import DEVICE, DeviceMemory
+
+
+class LoadedMemory(DeviceMemory):
+    """A copy of a storage of the host. Which elements it has is known once a tensor is made of it."""
+
+    _host: torch.UntypedStorage
+    _made: Storage | None
+
+    def __new__(cls, host: torch.UntypedStorage) -> LoadedMemory:  # type: ignore[misc]
+        """Of a storage that nobody writes to before a tensor is made of it."""
+        memory = torch.UntypedStorage.__new__(cls, host.nbytes(), device="meta")  # type: ignore[call-arg]
+        memory._host, memory._made = host, None
+        return memory
+
+    def data_ptr(self) -> int:
+        """A number that tells it from other memory."""
+        return id(self) if self._made is None else self._made.address
+
+    def of_dtype(self, dtype: torch.dtype) -> Storage:
+        """The memory, whose elements are those of the first tensor that is made of it."""
+        if self._made is None:
+            elements = torch.empty(0, dtype=dtype).set_(self._host)
+            value = device_client.to_device(elements)
+            self._made = Storage(value.type, value)
+            del self._host
+        return self._made
+
+
+_to_elsewhere: Any = torch.UntypedStorage.to
+
+
+def _to(self: torch.UntypedStorage, *, device: Any, non_blocking: bool = False) -> torch.UntypedStorage:
+    """The storage on a device: itself if it is there, else a copy."""
+    wanted = torch.device(device)
+    if wanted.type != DEVICE.type or isinstance(self, DeviceMemory):
+        return _to_elsewhere(self, device=device, non_blocking=non_blocking)
+    device_module.check(wanted)
+    return LoadedMemory(self.cpu())
+
+
+def register() -> None:
+    """Has storages move: torch asks for memory that has an address, which would end the process."""
+    torch.UntypedStorage.to = _to  # type: ignore[method-assign]
