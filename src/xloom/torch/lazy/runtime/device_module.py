@@ -21,9 +21,19 @@ from xloom.torch.lazy.runtime.memory_statistics import (
 from xloom.torch.lazy.runtime.streams import Event, Stream, current_stream, default_stream, set_stream, stream
 
 __all__ = [
-    *("Event", "Stream", "current_stream", "default_stream", "set_stream", "stream"),
-    *("max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved"),
-    *("memory_stats", "reset_peak_memory_stats"),
+    "Event",
+    "Stream",
+    "current_stream",
+    "default_stream",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_peak_memory_stats",
+    "set_stream",
+    "stream",
 ]
 
 _FLOATS = [torch.bfloat16, torch.float16]
