@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
+from xloom.environment import CHECK
 from xloom.errors import XloomError, near
 
 CHECKS = {
@@ -22,7 +22,6 @@ VALUE_CHECKS = {
     "unwritten": "custom calls write all elements of their results",
 }
 """What can be checked of the values of a program while it runs."""
-SWITCH = "XLOOM_CHECK"
 
 
 def is_checked(what: str) -> bool:
@@ -48,11 +47,9 @@ def known_value_checks(names: Iterable[str]) -> frozenset[str]:
 
 
 def _names() -> frozenset[str]:
-    text = os.environ.get(SWITCH)
-    if not text:
-        return frozenset()
+    text = CHECK.text
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
     if names - CHECKS.keys() - VALUE_CHECKS.keys() - {"all"}:
         known = ", ".join([*CHECKS, *VALUE_CHECKS])
-        raise XloomError(f"{SWITCH} is {text!r}", hint=f"set it to all, or to some of {known}, or unset it")
+        raise XloomError(f"{CHECK} is {text!r}", hint=f"set it to all, or to some of {known}, or unset it")
     return names

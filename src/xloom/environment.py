@@ -28,7 +28,11 @@ NUM_THREADS = Variable("XLOOM_NUM_THREADS", "threads of a program; results do no
 TARGET = Variable("XLOOM_TARGET", "the processor that code is for: host, x86-64-v3, ...", "the host's level of x86-64")
 CACHE = Variable("XLOOM_CACHE", "0: compile every program anew, and keep nothing", "1")
 CACHE_DIR = Variable("XLOOM_CACHE_DIR", "the folder that machine code is kept in", "xloom in the user's cache folder")
-CHECK = Variable("XLOOM_CHECK", "what is checked as programs are compiled and run; see docs/architecture.md", "nothing")
+CHECK = Variable(
+    "XLOOM_CHECK",
+    "what is checked as programs are compiled and run: passes, nan, ..., as docs/checks.md says",
+    "nothing",
+)
 TRACE = Variable("XLOOM_TRACE", "a file for the trace of the whole process, for ui.perfetto.dev", "no trace")
 LOG = Variable("XLOOM_LOG", "pjrt, torch: calls of PJRT, PyTorch's operators, on standard error", "no log")
 SANITIZE = Variable("XLOOM_SANITIZE", "1: custom calls run in the sanitizer; isolate: in a child process", "0")

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.roofline.limits import Limits
 from xloom.cli.main import main
 from xloom.codegen import ops
 from xloom.cpu.coverage import lowering_kind, missing
 from xloom.cpu.kernel_modules import kernel
 from xloom.cpu.kernels import rule_of
 from xloom.hlo.opcodes import OPCODES
+from xloom.roofline.limits import Limits
 
 SORT = """HloModule sorting
 %less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }
