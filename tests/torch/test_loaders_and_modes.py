@@ -68,6 +68,8 @@ def test_sparse_tensors_have_a_clear_word():
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: torch.sparse_csr_tensor([0, 1, 2], [1, 0], [1.0, 2.0], (2, 2), device="xla"),
+        lambda: torch.ones(2, 2).to_sparse_csr().to("xla"),
         lambda: torch.ones(2, 2).to_sparse().to("xla"),
         lambda: torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8).to("xla"),
     ],
