@@ -101,6 +101,7 @@ class Drawing {
     for (const edge of scene.edges) {
       if (!this.isVisible(...edge.bounds)) continue;
       const colour = look.edgeColour(edge);
+      if (edge.isHidden && !colour) continue;
       context.strokeStyle = context.fillStyle = colour || palette.edge;
       context.lineWidth = colour ? thin * 2 : thin;
       context.globalAlpha = colour || !look.hasSelection ? 1 : 0.55;

@@ -10,6 +10,7 @@ const INSET = 16;
 const MOST_WIDTH = 300;
 const PORT_HEIGHT = 18;
 const MOST_PORTS = 12;
+const MOST_TARGETS = 8; // of an input; the edges of one that has more are drawn when they are asked for
 
 function layoutOf(item) {
   if (item.layout) return item.layout;
@@ -70,9 +71,27 @@ function arranged(items, view, ports) {
   });
   addPorts(nodes, outside, connect, view);
   nodes.forEach((node, k) => graph.setNode(k, { width: node.width, height: node.height }));
-  for (const { from, to } of edges.values()) graph.setEdge(from, to, { minlen: 1, weight: 1 });
+  markHubs(nodes.length, edges);
+  for (const { from, to, isHidden } of edges.values()) if (!isHidden) graph.setEdge(from, to, { minlen: 1, weight: 1 });
   dagre.layout(graph);
   return placed(graph, nodes, edges);
+}
+
+// What everything reads, such as the parameters of all layers, keeps one edge: its others would be as long as the picture
+// is high, and the layout would take seconds for them.
+function markHubs(count, edges) {
+  const targets = new Array(count).fill(0);
+  const isInput = new Array(count).fill(true);
+  for (const { from, to } of edges.values()) {
+    targets[from] += 1;
+    isInput[to] = false;
+  }
+  const hasOne = new Set();
+  for (const edge of edges.values()) {
+    if (!isInput[edge.from] || targets[edge.from] <= MOST_TARGETS) continue;
+    edge.isHidden = hasOne.has(edge.from);
+    hasOne.add(edge.from);
+  }
 }
 
 // What is alike, in rows and columns.
@@ -118,12 +137,17 @@ function placed(graph, nodes, edges) {
     const { x, y } = graph.node(k);
     return { item: node.item, port: node.port, x: x - node.width / 2, y: y - node.height / 2, width: node.width, height: node.height };
   });
-  const lines = [...edges.values()].map(({ from, to, rows, control }) => ({
+  const straight = (from, to) => [
+    { x: from.x + from.width / 2, y: from.y + from.height },
+    { x: to.x + to.width / 2, y: to.y },
+  ];
+  const lines = [...edges.values()].map(({ from, to, rows, control, isHidden }) => ({
     from: boxes[from],
     to: boxes[to],
     rows,
     control,
-    points: graph.edge(from, to).points,
+    isHidden,
+    points: isHidden ? straight(boxes[from], boxes[to]) : graph.edge(from, to).points,
   }));
   return { width: Number.isFinite(width) ? Math.max(width, 0) : 0, height: Number.isFinite(height) ? Math.max(height, 0) : 0, boxes, edges: lines };
 }
