@@ -31,4 +31,3 @@ def test_the_device():
     x = torch.tensor([1.0, -2.0]).to(xt.device())
     with pytest.raises(RuntimeError, match=r"sqrt makes NaN .* = -2.0"):
         torch.sqrt(x).cpu()
-    assert torch.sqrt(x.abs()).cpu()[0] == 1
