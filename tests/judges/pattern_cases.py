@@ -510,7 +510,7 @@ def llama_residuals() -> Module:
     return _transformer("llama")
 
 
-@case("layer_norm_residual", "transformers", 4)
+@case("layer_norm_residual", "transformers", 5)
 def gpt2_residuals() -> Module:
     return _transformer("gpt2")
 
