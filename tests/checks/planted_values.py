@@ -47,7 +47,7 @@ def _f32(*values: float) -> np.ndarray:
 
 
 def _at(
-    dims: tuple[int, ...], index: tuple[int, ...], value: float, fill: float = 1, dtype: Any = np.float32
+    dims: tuple[int, ...], index: tuple[int | slice, ...], value: float, fill: float = 1, dtype: Any = np.float32
 ) -> np.ndarray:
     array = np.full(dims, fill, dtype)
     array[index] = value

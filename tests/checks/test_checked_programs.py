@@ -9,6 +9,7 @@ import pytest
 import xloom as xl
 from xloom.calls import register_symbol, registry
 from xloom.calls.c_source import compile_source
+from xloom.cpu.runtime.checked_executable import CheckedExecutable
 from xloom.cpu.runtime.executable import Executable
 from xloom.errors import CheckError, XloomError
 from xloom.passes.instrumentation import instrumented
@@ -59,6 +60,7 @@ def test_arguments_that_are_given_away_are_there_to_look_at(kind):
 
 def test_results_may_lie_where_arguments_do():
     run = xl.compile(xl.parse(GIVEN_AWAY.replace("KIND", "may")), check=["nan"])
+    assert isinstance(run, CheckedExecutable)
     x = X.copy()
     with pytest.raises(CheckError, match=r"%x\[2\] = -1.0"):
         run.call_at(*[np.array([x.ctypes.data], np.uint64)] * 2)
@@ -73,7 +75,7 @@ def test_the_environment_says_what_is_checked(monkeypatch):
     run(X[:2].repeat(2))
     with pytest.raises(RuntimeError, match=r"log makes an infinity of finite operands: element \[3\]") as caught:
         run(abs(X))
-    assert caught.value.index == (3,)
+    assert isinstance(caught.value, CheckError) and caught.value.index == (3,)
     assert isinstance(xl.compile(xl.parse(LOG), check=[]), Executable)
 
 
@@ -92,6 +94,7 @@ def test_only_what_nans_end_in_is_looked_at():
 c {{ x = f32[64] parameter(0)\n  ROOT p = pred[] constant(false) }}
 ENTRY main {{ x = f32[64] parameter(0)\n  w = f32[64] while(x), condition=c, body=b\n  ROOT e = f32[64] add(w, w) }}"""
     module = instrumented(xl.parse(f"HloModule m\n{loop}"), ["nan"], exact=False)
+    assert module is not None
     assert sum(i.opcode == "reduce" for i in module.instructions) == 1  # of e, none in the loop
 
 

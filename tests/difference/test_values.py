@@ -1,5 +1,7 @@
 """The first instruction whose value differs."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -37,8 +39,10 @@ class Quiet(Interpreter):
 
 
 def search(text, side):
+    """Found or not: of any type, so that what is found can be asked."""
     module = xl.parse(text)
-    return first_difference(Program(module, side), Program(module, Interpreter()), random_arguments(module))
+    found: Any = first_difference(Program(module, side), Program(module, Interpreter()), random_arguments(module))
+    return found
 
 
 def chain(length, special):
@@ -86,7 +90,7 @@ def test_a_pass_that_changes_a_value():
     after = xl.parse(chain(20, 5).replace("tanh(x5)", "tanh(x4)"))
     arguments = random_arguments(before)
     side = Interpreter()
-    found = between(Program(before, side), Program(after, side), arguments)
+    found: Any = between(Program(before, side), Program(after, side), arguments)
     assert found.instruction.name == "x6"
     assert between(Program(before, side), Program(before.clone(), side), arguments) is None
 

@@ -88,7 +88,9 @@ def main(arguments: list[str]) -> int:
             continue
         print(f"[{number + 1}/{len(chosen)}] {case.pattern} {case.source} {case.name}", flush=True)
         module = built(case.build)
-        for form in FORMS if module is not None else ():
+        if module is None:
+            continue
+        for form in FORMS:
             key = (case.pattern, case.source, case.name, form)
             row = rows[key] = judged(case.pattern, module, case.count, form)
             mark = "ok  " if row.complete else "MISS"

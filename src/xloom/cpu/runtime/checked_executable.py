@@ -149,6 +149,6 @@ def _arrays_at(table: Any, shapes: Sequence[Shape]) -> list[np.ndarray]:
     addresses = np.frombuffer(table, np.uint64, len(shapes))
     found = []
     for address, shape in zip(addresses, shapes, strict=True):
-        buffer = (ctypes.c_char * shape.nbytes).from_address(int(address)) if shape.nbytes else b""
+        buffer: Any = (ctypes.c_char * shape.nbytes).from_address(int(address)) if shape.nbytes else b""
         found.append(np.frombuffer(buffer, shape.dtype.numpy).reshape(shape.dims))
     return found

@@ -37,7 +37,7 @@ def pick_of(gather: Instruction) -> Pick | None:
     if len(axes) != 1 or gather["offset_dims"] or set(batching) | set(axes) != set(range(operand.rank)):
         return None
     kept = [k for k in range(indices.rank) if k != gather["index_vector_dim"]]
-    pairs = dict(zip(gather["start_indices_batching_dims"] or (), batching, strict=True))
+    pairs: dict[int, int] = dict(zip(gather["start_indices_batching_dims"] or (), batching, strict=True))
     return Pick(axes[0], tuple(pairs.get(k) for k in kept), tuple(kept))
 
 

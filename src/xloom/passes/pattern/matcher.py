@@ -455,9 +455,9 @@ def with_views(value: Instruction) -> list[Instruction]:
 def _before_broadcast(pattern: Instruction, view: Instruction, dims: Dims) -> Dims | None:
     """The correspondence below a view that broadcasts what the pattern has broadcast before; None if it is not so."""
     moved = through_program(without_broadcast(dims, view), view)
-    after = dict(moved or ())
+    after: dict[tuple[int, ...], tuple[int, ...]] = dict(moved or ())
     lost = [p for p, d in dims if p and d and not after.get(p)]
-    return None if any(len(p) > 1 or varies_along(pattern, p[0]) for p in lost) else moved
+    return None if any(len(p) != 1 or varies_along(pattern, p[0]) for p in lost) else moved
 
 
 def _is_truth(instruction: Instruction) -> bool:
