@@ -1,4 +1,4 @@
-"""Faults in JAX's functions, each of which JAX raises, and what the error says; run by test_checked_values.py."""
+"""Faults in JAX's functions, each of which JAX raises, and what the error says; run by test_jax_checked_values.py."""
 
 import re
 

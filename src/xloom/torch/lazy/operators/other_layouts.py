@@ -19,7 +19,7 @@ def compressed(args: Any, kwargs: Any = None) -> NoReturn:
 
 
 def _compressed(*args: Any, **kwargs: Any) -> NoReturn:
-    compressed(args)
+    raise no_lowering(_aten._sparse_compressed_tensor_unsafe.default)
 
 
 def _quantized(*args: Any, **kwargs: Any) -> NoReturn:
