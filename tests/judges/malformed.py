@@ -108,7 +108,7 @@ def _array() -> list[bytes]:
 
 
 def _read_array(data: bytes) -> None:
-    from xloom.cli.run import _read
+    from xloom.cli.program_arguments import _read
 
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
         file.write(data)
