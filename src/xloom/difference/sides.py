@@ -118,5 +118,5 @@ def side(name: str) -> Side:
     """By its name in commands. Raises XloomError for another one."""
     made: dict[str, Callable[[], Side]] = {"interpreter": Interpreter, "cpu": Native, "jaxlib": XlaCpu}
     if name not in made:
-        raise XloomError(f"nobody computes values as {name!r}", hint=f"one of {', '.join(made)}")
+        raise XloomError(f"there is no way to compute values called {name!r}", hint=f"one of {', '.join(made)}")
     return made[name]()

@@ -132,7 +132,7 @@ manual_seed_all = manual_seed
 
 
 def seed() -> int:
-    """Seeds it with a number that nobody knows, and gives that."""
+    """Seeds it with a random number, and gives that."""
     manual_seed(int.from_bytes(os.urandom(8), "little"))
     return initial_seed()
 

@@ -18,7 +18,7 @@ class LoadedMemory(DeviceMemory):
     _made: Storage | None
 
     def __new__(cls, host: torch.UntypedStorage) -> LoadedMemory:  # type: ignore[misc]
-        """Of a storage that nobody writes to before a tensor is made of it."""
+        """Of a storage that is not written to before a tensor is made of it."""
         memory = torch.UntypedStorage.__new__(cls, host.nbytes(), device="meta")  # type: ignore[call-arg]
         memory._host, memory._made = host, None
         return memory
