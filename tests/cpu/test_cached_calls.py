@@ -9,7 +9,8 @@ import pytest
 
 import xloom as xl
 from tests.cpu.call_programs import X
-from xloom.calls import register_c, registry
+from xloom.calls import register_c, register_symbol, registry
+from xloom.calls.c_source import compile_source
 from xloom.compilation_cache import cache
 from xloom.cpu import compile
 
@@ -17,6 +18,8 @@ LIMIT = """ENTRY e {{ a = f32[] parameter(0) one = f32[] custom-call(a), custom_
   api_version=API_VERSION_STATUS_RETURNING, metadata={{source_file="a.py" source_line={line}}}
   ROOT two = f32[] custom-call(one), custom_call_target="c_limit", api_version=API_VERSION_STATUS_RETURNING }}"""
 PLAIN = 'ENTRY e { a = f32[4] parameter(0) ROOT r = f32[4] custom-call(a), custom_call_target="c_add_one" }'
+
+SEVENS = "void c_add_one(void* o, const void** i) { for (int k = 0; k < 4; ++k) ((float*)o)[k] = 7; }"
 
 
 @pytest.fixture(autouse=True)
@@ -59,11 +62,13 @@ def test_what_is_registered_now_is_called(c, made):
     c("c_add_one")
     assert np.array_equal(again(PLAIN)(X), X + 1)
     registry.remove("c_add_one")
-    register_c(
-        "c_add_one", "void c_add_one(void* o, const void** i) { for (int k = 0; k < 4; ++k) ((float*)o)[k] = 7; }"
-    )
+    register_symbol("c_add_one", compile_source(SEVENS))
     assert np.array_equal(again(PLAIN)(X), [7] * 4)
     assert len(made) == 1
+    registry.remove("c_add_one")
+    register_c("c_add_one", SEVENS)  # whose ABI is now known: it is called with fewer arguments
+    assert np.array_equal(again(PLAIN)(X), [7] * 4)
+    assert len(made) == 2
     registry.remove("c_add_one")
     with pytest.raises(xl.CustomCallError, match="no custom call 'c_add_one'"):
         again(PLAIN)
