@@ -55,6 +55,14 @@ def test_a_transformer_trains_on_a_systolic_array(name, framework):
     assert int(sums[0]) == sum(map(int, sums[2:5])) > int(elapsed[0]) > 100_000
 
 
+def test_a_program_is_called_from_c_and_cpp():
+    done = run("export.py")
+    assert done.returncode == 0, done.stderr
+    _, *parts = re.split(r"\n(?=call_exported|Python)", done.stdout.strip())
+    assert [part.split(":")[0] for part in parts] == ["call_exported.c", "call_exported.cpp", "Python"]
+    assert len({part.split(":\n")[1] for part in parts}) == 1
+
+
 def test_the_systolic_array_is_a_small_file():
     assert len((EXAMPLES / "systolic_array.py").read_text().splitlines()) < 100
 
@@ -67,6 +75,8 @@ def test_the_systolic_array_is_a_small_file():
         "docs/backend-simulator.md",
         "docs/checks.md",
         "docs/custom-calls.md",
+        "docs/debugging.md",
+        "docs/export.md",
         "docs/patterns.md",
         "docs/show.md",
         "docs/write-a-backend.md",

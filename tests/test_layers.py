@@ -63,7 +63,7 @@ LAYERS = [
     ["xloom.jax", "xloom.torch"],
     ["xloom.torch.lazy"],
     ["xloom.torch.lazy.compatibility"],
-    ["xloom.testing.functions"],
+    ["xloom.testing.functions", "xloom.aot"],
     ["xloom.cli"],
 ]
 

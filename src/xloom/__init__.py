@@ -65,6 +65,7 @@ from xloom.hlo.dtype import (
 from xloom.hlo.shape import Layout, Shape, token_shape, tuple_shape
 
 if TYPE_CHECKING:
+    from xloom.aot import export, load_exported
     from xloom.calls import custom_call, include_dir
     from xloom.cpu.compile import compile
     from xloom.difference import diff
@@ -96,10 +97,12 @@ _LAZY = {
     "custom_call": ("xloom.calls", "custom_call"),
     "diff": ("xloom.difference", "diff"),
     "evaluate": ("xloom.interpreter", "evaluate"),
+    "export": ("xloom.aot", "export"),
     "from_proto": ("xloom.hlo.proto.decoder", "decode"),
     "from_stablehlo": ("xloom.stablehlo", "from_stablehlo"),
     "include_dir": ("xloom.calls", "include_dir"),
     "literal": ("xloom.hlo.literal", "literal"),
+    "load_exported": ("xloom.aot", "load_exported"),
     "parse": ("xloom.hlo.text.parser", "parse"),
     "reduce": ("xloom.reduction", "reduce"),
     "run_passes": ("xloom.passes", "run_passes"),
@@ -187,6 +190,7 @@ __all__ = [
     "custom_call",
     "diff",
     "evaluate",
+    "export",
     "f4e2m1fn",
     "f6e2m3fn",
     "f6e3m2fn",
@@ -207,6 +211,7 @@ __all__ = [
     "literal",
     "load",
     "load_bytes",
+    "load_exported",
     "parse",
     "pred",
     "reduce",

@@ -12,6 +12,7 @@ from rich.text import Text
 import xloom
 from xloom.cli.bench import bench
 from xloom.cli.diff import diff
+from xloom.cli.export import export
 from xloom.cli.info import info
 from xloom.cli.library import library
 from xloom.cli.ops import ops
@@ -41,6 +42,7 @@ def cli() -> None:
       xloom reduce model.hlo --crash            cut it down to what still fails
       xloom bench model.hlo --profile           where does its time go
       xloom show model.hlo --passes             the graph, the passes, the memory: a page
+      xloom export model.hlo                    a library for C, without Python
       xloom ops reduce-window                   what an opcode means
       xloom library                             compile what most programs share
       xloom run-python train.py                 JAX's CPU is xloom
@@ -48,7 +50,7 @@ def cli() -> None:
     """
 
 
-for _command in (run, opt, diff, reduce, bench, show, info, ops, library, run_python, trace):
+for _command in (run, opt, diff, reduce, bench, show, export, info, ops, library, run_python, trace):
     cli.add_command(_command)
 
 

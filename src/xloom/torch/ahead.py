@@ -27,7 +27,7 @@ class Exported:
         exported = exported.run_decompositions({**decompositions()})
         signature = exported.graph_signature
         tensors = {**exported.state_dict, **exported.constants}
-        self._held = _held(exported)
+        self._held = held_tensors(exported)
         self._outputs = [
             tensors[str(spec.target)].detach() if spec.kind is OutputKind.BUFFER_MUTATION else None
             for spec in signature.output_specs
@@ -37,7 +37,7 @@ class Exported:
                 raise ShapeError(f"an exported program with a result of kind {spec.kind.name}")
         assert exported.call_spec.out_spec is not None
         self._spec, self._result_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
-        examples = _examples(exported)
+        examples = examples_of(exported)
         self._examples = [e for e, held in zip(examples, self._held, strict=True) if held is None]
         written = {str(s.target) for s in signature.output_specs if s.kind is OutputKind.BUFFER_MUTATION}
         weights = [
@@ -77,7 +77,7 @@ class Exported:
         return tree_unflatten(values, self._result_spec)
 
 
-def _held(exported: ExportedProgram) -> list[torch.Tensor | None]:
+def held_tensors(exported: ExportedProgram) -> list[torch.Tensor | None]:
     """For each argument of an exported graph the weight that it is, or nothing."""
     tensors = {**exported.state_dict, **exported.constants}
     return [
@@ -86,7 +86,8 @@ def _held(exported: ExportedProgram) -> list[torch.Tensor | None]:
     ]
 
 
-def _examples(exported: ExportedProgram) -> list[Any]:
+def examples_of(exported: ExportedProgram) -> list[Any]:
+    """What an exported graph was traced with."""
     return [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
 
 
@@ -108,10 +109,10 @@ def program_of(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[
     model = function if isinstance(function, torch.nn.Module) else _Function(function)
     exported = torch.export.export(model, tuple(arguments)).run_decompositions({**decompositions()})
     name = getattr(function, "__name__", type(function).__name__)
-    translated = translate(exported.graph_module, _examples(exported), name)
+    translated = translate(exported.graph_module, examples_of(exported), name)
     flat, _ = tree_flatten((tuple(arguments), {}))
     given = iter(flat)
-    tensors = [next(given) if held is None else held for held in _held(exported)]
+    tensors = [next(given) if held is None else held for held in held_tensors(exported)]
     values = [tensors[k] for k in translated.arguments]
     values += [each.of(tensors[each.argument]) for each in translated.stretches]
     values += translated.held

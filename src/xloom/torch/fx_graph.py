@@ -27,6 +27,7 @@ from xloom.torch.shared_results import AliasedResult, aliased_results, shared_re
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _ASSERTS = torch.ops.aten._assert_async.msg
+_ASSERTS_METADATA = torch.ops.aten._assert_tensor_metadata.default
 
 INLINED = 1024
 """Tensors of a graph with more elements than this are arguments of its program rather than constants in it."""
@@ -183,6 +184,8 @@ class _Translator:
             condition, message = self._value(node.args)
             self.asserted.append(self.g.cast(self.g.reshape_to(condition, ()), dt.pred))
             self.translated.assertions.append(message)
+            return None
+        if node.target is _ASSERTS_METADATA:  # of dtypes, which are what they were when it was traced
             return None
         if node.target is _WITH_EFFECTS:  # order is that of the program: the token is nothing
             _, target, *args = node.args

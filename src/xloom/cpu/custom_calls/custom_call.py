@@ -39,7 +39,7 @@ def custom_call(entry: EntryBuilder, schedule: ScheduledComputation, instruction
     """A call of what the target's name stands for now. Raises CustomCallError when there is nothing that fits."""
     if instruction["custom_call_target"] == SINK and not registry.is_registered(SINK):
         return
-    registration = registry.target_of(instruction)
+    registration = entry.registration_of(instruction)
     shapes = operand_shapes(instruction)
     if active() is not None:
         _call_guarded(entry, schedule, instruction, registration)

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from xloom import checks
+from xloom.calls import registry
+from xloom.calls.registry import Registration
 from xloom.codegen.buffer_values import BufferValue, defining_value, dtype_of, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
@@ -218,6 +220,10 @@ class EntryBuilder:
         del self.events[first:]
 
     # -- code outside
+    def registration_of(self, call: Instruction) -> Registration:
+        """What a custom call calls. Raises CustomCallError when there is nothing that fits."""
+        return registry.target_of(call)
+
     def declared(self, name: str, kind: ir.FunctionType) -> ir.Function:
         """The function of that name, which is defined elsewhere."""
         function = self.module.globals.get(name)

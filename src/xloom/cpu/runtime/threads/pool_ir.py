@@ -21,10 +21,10 @@ ALIGNED = 64
 CALLER_SLEEPS = -1 << 31
 
 
-def pool_ir(size: int, threads: int, spin_ns: int, finds_out: bool) -> str:
+def pool_ir(size: int, threads: int, spin_ns: int, finds_out: bool, parallel_for: str = "xloom_parallel_for") -> str:
     """The pool that cuts loops for `size` and runs them on `threads`, which spin for `spin_ns` before they sleep.
 
-    It `finds_out` which loops are worth sharing, or shares all.
+    It `finds_out` which loops are worth sharing, or shares all. Loops come to it by the function `parallel_for`.
     """
     return f"""{sharing_ir()}
 ; The size of two cache lines, as processors fetch them in pairs.
@@ -54,7 +54,7 @@ define void @xloom_limit_threads(i64 %most) {{
 }}
 
 ; Run task over [0, count) in chunks of at least grain items; return when all are done.
-define void @xloom_parallel_for(ptr %task, ptr %buffers, i64 %count, i64 %grain) {{
+define void @{parallel_for}(ptr %task, ptr %buffers, i64 %count, i64 %grain) {{
 entry:
   %some = icmp sgt i64 %count, 0
   br i1 %some, label %measure, label %done

@@ -1,0 +1,62 @@
+"""The native code of an exported program, whose custom calls are the linker's symbols."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.calls.registry import ABIS, Registration, place
+from xloom.cpu.compile import serialized
+from xloom.cpu.entry.emitted_program import EmittedProgram
+from xloom.cpu.entry.function import EntryBuilder
+from xloom.cpu.runtime.serialized_executable import SerializedExecutable
+from xloom.cpu.runtime.spmd_executable import is_spmd
+from xloom.errors import LoweringError
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+from xloom.llvm.target import Target
+from xloom.passes.dynamic_padding import has_dynamic
+
+_NAMES = {version: abi for abi, version in ABIS.items()}
+_OF_PYTHON = ("infeed", "outfeed", "send", "recv", "send-done", "recv-done")
+
+
+class LinkTimeEntryBuilder(EntryBuilder):
+    """Emits an entry function that calls the functions of C that custom calls name."""
+
+    def registration_of(self, call: Instruction) -> Registration:
+        """A function that the linker finds. Raises LoweringError for a typed handler, which needs Python."""
+        abi = _NAMES.get(call["api_version"], "")
+        if abi == "typed-ffi" or not abi:
+            raise LoweringError(
+                f"an exported program cannot call {call['custom_call_target']!r}, whose ABI is {call['api_version']}",
+                where=place(call),
+                hint="LAPACK's routines are jaxlib's, which is Python"
+                if call["custom_call_target"].startswith("lapack_")
+                else f"call a function of one of the ABIs {', '.join(a for a in ABIS if a != 'typed-ffi')}",
+            )
+        return Registration(call["custom_call_target"], "Host", abi=abi)
+
+    def imported(self, address: int, kind: ir.FunctionType, keep: object) -> ir.Function:
+        """Raises LoweringError: what has an address in this process is not in another."""
+        raise LoweringError("an exported program cannot call back into Python")
+
+
+def native_code(module: Module, target: Target) -> tuple[SerializedExecutable, EmittedProgram]:
+    """The object files of a program, and what it calls.
+
+    Raises LoweringError for what needs Python: infeed and outfeed, typed handlers, several devices, dynamic sizes.
+    """
+    if is_spmd(module):
+        raise LoweringError("a program of several devices cannot be exported", where=module.name)
+    if has_dynamic(module):
+        raise LoweringError(
+            "a program with arrays of dynamic size cannot be exported", where=module.name, hint="give them fixed sizes"
+        )
+    for instruction in module.instructions:
+        if instruction.opcode in _OF_PYTHON:
+            raise LoweringError(
+                f"an exported program has no {instruction.opcode}",
+                where=place(instruction),
+                hint="pass what goes in as an argument, and what comes out as a result",
+            )
+    return serialized(module, target, LinkTimeEntryBuilder)
