@@ -123,6 +123,9 @@ bench-models: models ## Whole models against inductor, ONNX Runtime and OpenVINO
 	@$(MODELS_VENV)/bin/python -m benchmarks.models --models "$(MODELS)" --batch $(or $(BATCH),1) \
 	  --dtypes $(or $(DTYPES),f32) $(if $(OUT),--out "$(OUT)")
 
+bench-export: models ## Programs compiled ahead of time against AOTInductor and ONNX Runtime: size, load time, latency: [MODELS=resnet50,decoder_100m]
+	@$(MODELS_VENV)/bin/python -m benchmarks.exported --models "$(MODELS)"
+
 bench-threads: setup ## Each program with one thread and with all: [SET=programs|loops|npbench-S|npbench-M] [FROM=<checkout of spcl/npbench>] [FILTER=matmul] [OUT=threads.jsonl]
 	@$(BIN)/python -m benchmarks.threads $(if $(SET),--set $(SET)) --from "$(FROM)" --filter "$(FILTER)" $(if $(OUT),--out "$(OUT)")
 

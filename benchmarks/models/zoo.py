@@ -207,6 +207,15 @@ def _llama_decode() -> nn.Module:
     return _Decode(_llama())
 
 
+@_model("decoder_100m", "110M decoder, 128 tokens at once", _tokens(_CONTEXT, 32000))
+def _decoder_100m() -> nn.Module:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 12, "num_attention_heads": 12}
+    config = LlamaConfig(**sizes, vocab_size=32000, tie_word_embeddings=True, max_position_embeddings=2048)  # type: ignore[arg-type]
+    return _Outputs(LlamaForCausalLM(config), "input_ids", use_cache=False, logits_to_keep=1)
+
+
 @_model("tiny", "a small convolutional network, to try the harness", lambda batch: (torch.randn(batch, 3, 16, 16),))
 def _tiny() -> nn.Module:
     from benchmarks.models.networks import UNet
