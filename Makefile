@@ -217,6 +217,9 @@ judge-torch-distributed: judges ## torch's distributed tests against Gloo on the
 	@$(BIN)/python -m tests.judges.torch_distributed --from "$(FROM)" --sample $(or $(SAMPLE),75) \
 	  $(if $(XLA),--xla "$(XLA)") --out build/torch_distributed
 
+judge-wheel: judges ## Wheel and source distribution, built twice, and installed into clean environments that run their main job: [ONLY=bare,jax]
+	@$(BIN)/python -m tests.judges.wheel --only "$(ONLY)"
+
 judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folder of checkouts> [SAMPLE=300] [SEED=0] [ONLY=optax,lineax] [OUT=build/libraries, to go on from]
 	@$(LIBRARIES)/bin/python -m tests.judges.libraries --from "$(FROM)" --sample $(or $(SAMPLE),300) --seed $(or $(SEED),0) \
 	  --libraries "$(ONLY)" --out $(or $(OUT),build/libraries)
