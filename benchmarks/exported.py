@@ -4,8 +4,9 @@
     make bench-export MODELS=tiny,vit_b
 
 Each side writes its files once. Loading is timed in processes of its own that have imported what the side needs: until
-the program is there, and until the first result is. Then all sides take turns in one process with as many threads; times
-are medians, and ratios are a side's over xloom's, so that above 1 xloom is faster. Values are compared with eager mode's.
+the program is there, and until the first result is. Then all sides take turns in one process with as many threads;
+times are medians, and ratios are a side's over xloom's, so that above 1 xloom is faster. Values are compared with eager
+mode's.
 """
 
 from __future__ import annotations
