@@ -209,6 +209,35 @@ def test_library_by_symbol_and_by_registration(run, tmp_path):
         assert run(module(), X)[3] == 9
 
 
+@pytest.mark.parametrize("suffix", [".c", ".cc"])
+def test_the_macro_knows_the_abi_by_pointers_to_elements(tmp_path, suffix):
+    outs, ins = ("void", "float", "int32_t", "size_t"), ("void", "const void", "{}", "const {}")
+    forms = {
+        "original": "",
+        "status-returning": ", XlaCustomCallStatus* s",
+        "status-returning-unified": ", const char* o, size_t n, XlaCustomCallStatus* s",
+    }
+    pairs = dict.fromkeys((out, form.format(out)) for out in outs for form in ins)
+    pairs |= dict.fromkeys([("void", "const float"), *([("float", "const int8_t")] if suffix == ".cc" else [])])
+    expected = {f"{abi} {k}": abi for k, _ in enumerate(pairs) for abi in forms}
+    source = tmp_path / f"kernels{suffix}"
+    source.write_text(
+        "#include <xloom/custom_call.h>\n"
+        + "".join(
+            f"void {abi.replace('-', '_')}{k}({out}* out, {operand}** in{rest}) {{}}\n"
+            f'XLA_CPU_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM("{abi} {k}", {abi.replace("-", "_")}{k});\n'
+            for k, (out, operand) in enumerate(pairs)
+            for abi, rest in forms.items()
+        )
+    )
+    found = load_source(source)
+    try:
+        assert {r.name: r.abi for r in found} == expected
+    finally:
+        for registration in found:
+            registry.remove(registration.name)
+
+
 def test_compile_errors_show_the_source_line(tmp_path):
     source = tmp_path / "bad.c"
     source.write_text("int f( { }\n")

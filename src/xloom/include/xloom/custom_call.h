@@ -53,24 +53,35 @@ typedef struct {
   const char* abi;
 } xloom_custom_call_registration;
 
-/* The ABI on "Host" of functions whose parameters are spelled as above. */
+/* The ABI on "Host" of functions whose parameters are spelled as above, or with pointers to elements in the place of
+   `void` (in C, which cannot say "any", to those of one standard type). */
 #ifdef __cplusplus
 extern "C++" {
 template <typename Function>
 constexpr const char* xloom_abi(Function) { return ""; }
-constexpr const char* xloom_abi(void (*)(void*, const void**)) { return "original"; }
-constexpr const char* xloom_abi(void (*)(void*, const void**, XlaCustomCallStatus*)) { return "status-returning"; }
-constexpr const char* xloom_abi(void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus*)) {
+template <typename Out, typename In>
+constexpr const char* xloom_abi(void (*)(Out*, In**)) { return "original"; }
+template <typename Out, typename In>
+constexpr const char* xloom_abi(void (*)(Out*, In**, XlaCustomCallStatus*)) { return "status-returning"; }
+template <typename Out, typename In>
+constexpr const char* xloom_abi(void (*)(Out*, In**, const char*, size_t, XlaCustomCallStatus*)) {
   return "status-returning-unified";
 }
 }
 #define XLOOM_ABI_(function) xloom_abi(function)
 #else
-#define XLOOM_ABI_(function)                                                                                \
-  _Generic((function), void (*)(void*, const void**) : "original",                                          \
-           void (*)(void*, const void**, XlaCustomCallStatus*) : "status-returning",                        \
-           void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus*) : "status-returning-unified", \
-           default : "")
+#define XLOOM_ABIS_(out, in)                                                                             \
+  void (*)(out*, in**) : "original", void (*)(out*, in**, XlaCustomCallStatus*) : "status-returning",     \
+      void (*)(out*, in**, const char*, size_t, XlaCustomCallStatus*) : "status-returning-unified"
+#define XLOOM_ABIS_OF_(type)                                                                                    \
+  XLOOM_ABIS_(type, type), XLOOM_ABIS_(type, const type), XLOOM_ABIS_(type, void), XLOOM_ABIS_(type, const void), \
+      XLOOM_ABIS_(void, type), XLOOM_ABIS_(void, const type)
+#define XLOOM_ABI_(function)                                                                                   \
+  _Generic((function), XLOOM_ABIS_(void, void), XLOOM_ABIS_(void, const void), XLOOM_ABIS_OF_(float),          \
+           XLOOM_ABIS_OF_(double), XLOOM_ABIS_OF_(_Bool), XLOOM_ABIS_OF_(char), XLOOM_ABIS_OF_(signed char),   \
+           XLOOM_ABIS_OF_(unsigned char), XLOOM_ABIS_OF_(short), XLOOM_ABIS_OF_(unsigned short),               \
+           XLOOM_ABIS_OF_(int), XLOOM_ABIS_OF_(unsigned), XLOOM_ABIS_OF_(long), XLOOM_ABIS_OF_(unsigned long), \
+           XLOOM_ABIS_OF_(long long), XLOOM_ABIS_OF_(unsigned long long), default : "")
 #endif
 
 #define XLOOM_CONCAT_(a, b) a##b
