@@ -1,14 +1,15 @@
 """What kernels hear of the match that their call stands for, in every interface and on every device."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.calls import register_c, register_pointer, register_symbol, remove
-from xloom.calls.c_compiler import compiled
+from xloom.calls import load_library, load_source, register_c, register_pointer, register_symbol, remove
+from xloom.calls.c_compiler import compile_source, compiled
 from xloom.calls.match_description import MatchDescription, carried_text
 from xloom.calls.typed_ffi.attributes import attributes_text, parse_attributes
 from xloom.hlo.module import Module
@@ -52,6 +53,7 @@ def forget():
     yield
     for platform in ("Host", "sim"):
         remove("test.axpy", platform)
+    remove("test.other")
 
 
 def outlined(pattern: Pattern, value: str = "3", **options: Any) -> Module:
@@ -204,6 +206,44 @@ def test_native_kernels_say_which_matches_they_take_and_in_which_layouts(pattern
     taken = outlined(pattern, "1")
     assert call_of(taken)["operand_layout_constraints"] is None
     np.testing.assert_array_equal(xl.compile(taken)(X), X)
+
+
+OFFERED = (
+    UNIFIED
+    + """
+XLA_CPU_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM("test.axpy", axpy);
+XLA_CPU_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM("test.other", axpy);
+"""
+)
+
+
+@pytest.mark.parametrize("door", ["library", "file"])
+@pytest.mark.parametrize("by_name", [True, False])
+def test_what_libraries_and_files_offer_takes_what_is_said_for_all_or_by_name(
+    pattern: Pattern, tmp_path: Path, door: str, by_name: bool
+) -> None:
+    file = tmp_path / "kernels.c"
+    file.write_text(OFFERED)
+
+    def load(**options: Any) -> dict[str, Any]:
+        made = load_source(file, **options) if door == "file" else load_library(compile_source(file), **options)
+        return {r.name: (r.when, r.layouts) for r in made}
+
+    def when(m: Any) -> bool:
+        return m.half < 1
+
+    if by_name:
+        found = load(when={"test.axpy": when}, layouts={"test.axpy": "as-is"})
+        assert found == {"test.axpy": (when, "as-is"), "test.other": (None, "")}
+    else:
+        assert load(when=when, layouts="as-is") == dict.fromkeys(("test.axpy", "test.other"), (when, "as-is"))
+    assert call_of(outlined(pattern, "3")) is None
+    taken = outlined(pattern, "1")
+    assert call_of(taken)["operand_layout_constraints"] is None
+    np.testing.assert_array_equal(xl.compile(taken)(X), X)
+    with pytest.raises(xl.CustomCallError, match=r"layouts= names 'test.axpi'.*\n.*did you mean 'test.axpy'"):
+        load(layouts={"test.axpi": "as-is"})
+    assert load()["test.axpy"] == (None, "")
 
 
 @pytest.mark.parametrize("run", [xl.evaluate, lambda module, x: xl.compile(module)(x)], ids=["interpreter", "compiled"])

@@ -41,7 +41,17 @@ def register_c(
     return register_symbol(name, library, symbol, platform=platform, abi=abi, when=when, layouts=layouts)
 
 
-def load_source(path: str | Path, *, include_dirs: Sequence[str | Path] = ()) -> list[Registration]:
-    """Compiles a .c, .cc, .cpp, .cxx or .cu file and registers what it offers by XLA_REGISTER_CUSTOM_CALL_TARGET."""
+def load_source(
+    path: str | Path,
+    *,
+    include_dirs: Sequence[str | Path] = (),
+    when: Condition | Mapping[str, Condition] | None = None,
+    layouts: str | Mapping[str, str] = "",
+) -> list[Registration]:
+    """Compiles a .c, .cc, .cpp, .cxx or .cu file and registers what it offers by XLA_REGISTER_CUSTOM_CALL_TARGET.
+
+    See load_library, for `when` and `layouts`, too.
+    """
     path = Path(path)
-    return load_library(compile_source(path, language=language_of(path), include_dirs=include_dirs))
+    library = compile_source(path, language=language_of(path), include_dirs=include_dirs)
+    return load_library(library, when=when, layouts=layouts)

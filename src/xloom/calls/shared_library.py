@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from xloom.calls.pointers import EXECUTE, add_native, address_of, check_stages
 from xloom.calls.registry import Condition, Registration, add, registered
 from xloom.calls.xla_symbols import SYMBOLS, open_with_xla_symbols
-from xloom.errors import CustomCallError
+from xloom.errors import CustomCallError, near
 
 
 class _Row(ctypes.Structure):
@@ -25,16 +26,49 @@ _at_load: dict[str, list[Registration]] = {}
 """What libraries have registered themselves, by place: they do it when they are loaded, so only once."""
 
 
-def load_library(path: str | Path) -> list[Registration]:
+def load_library(
+    path: str | Path,
+    *,
+    when: Condition | Mapping[str, Condition] | None = None,
+    layouts: str | Mapping[str, str] = "",
+) -> list[Registration]:
     """Registers what a library offers by XLA_REGISTER_CUSTOM_CALL_TARGET of our header, or XLA_FFI_REGISTER_HANDLER.
 
-    Raises CustomCallError when the library cannot be loaded, or offers nothing.
+    `when` and `layouts` say which calls of the pass `outline` these take, and in which layouts, see custom_call: one
+    for all that the library offers, or a dictionary by name. Raises CustomCallError when the library cannot be loaded,
+    or offers nothing, or nothing of such a name.
     """
+    offers = _offers(path)
+    names = {r.name for r in offers}
+    for option, given in (("when", when), ("layouts", layouts)):
+        if isinstance(given, Mapping):
+            _check_offered(path, option, given, names)
+    return [
+        add(
+            replace(
+                offer,
+                when=when.get(offer.name) if isinstance(when, Mapping) else when,
+                layouts=layouts.get(offer.name, "") if isinstance(layouts, Mapping) else layouts,
+            )
+        )
+        for offer in offers
+    ]
+
+
+def _check_offered(path: str | Path, option: str, given: Iterable[str], names: set[str]) -> None:
+    for name in given:
+        if name not in names:
+            hint = near(name, names) or f"it offers {', '.join(sorted(names))}"
+            raise CustomCallError(f"{option}= names {name!r}, which {path} does not offer", hint=hint)
+
+
+def _offers(path: str | Path) -> list[Registration]:
+    """What a library says of itself."""
     before = registered()
     library = _open(path)
     made = _at_load.setdefault(library._name, [r for r in registered() if r not in before])
     if made:
-        return [add(r) for r in made]
+        return made
     try:
         table = library.xloom_custom_calls_by_abi
     except AttributeError:
@@ -48,15 +82,13 @@ def load_library(path: str | Path) -> list[Registration]:
     if count == 0:
         raise CustomCallError(f"{path} offers no custom calls", hint="use XLA_REGISTER_CUSTOM_CALL_TARGET")
     return [
-        add(
-            Registration(
-                row.name.decode(),
-                row.platform.decode(),
-                address=row.function,
-                abi=(row.abi.decode() or None) if row.platform == b"Host" else None,
-                source=f"{path}",
-                keep=(library,),
-            )
+        Registration(
+            row.name.decode(),
+            row.platform.decode(),
+            address=row.function,
+            abi=(row.abi.decode() or None) if row.platform == b"Host" else None,
+            source=f"{path}",
+            keep=(library,),
         )
         for row in (rows[k].contents for k in range(count))
     ]
