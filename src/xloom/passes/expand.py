@@ -14,6 +14,7 @@ from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.carrier import carried_module, carries_hlo
 from xloom.passes.inline import inline, is_copy_of
+from xloom.passes.turned_result import turn_back
 
 
 @register
@@ -114,6 +115,8 @@ class _Guests:
         inlined = inline(call, guest.entry, lambda new: map_called(new, clones.__getitem__))
         for copy in after:
             _undo(copy)
+        if inlined.value.opcode == "transpose":
+            turn_back(inlined.value)
         for copy in {*before}:
             if copy.opcode == "copy" and copy.is_dead:
                 self._remove(copy)

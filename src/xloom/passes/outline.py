@@ -29,6 +29,8 @@ from xloom.passes.pattern.pattern import Pattern
 from xloom.passes.pattern.region import Refusal, Region, is_dead_part, operands_first, region
 from xloom.passes.pattern.report import Found, NearMiss, Place, report_text
 from xloom.passes.pattern.sources import find_pattern
+from xloom.passes.pattern.views import is_view
+from xloom.passes.turned_result import turn, turn_back
 
 _MOST_TRIES = 4
 _RUNS_CALLEES = frozenset({"call", "while", "conditional"})
@@ -161,6 +163,17 @@ def _version(wanted: str, kernels: list[Registration]) -> str:
     return ABIS[abi]
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """A match that a call can replace: what the call holds and says; of the match what Match says."""
+
+    part: Region
+    description: MatchDescription
+    size: int
+    unused: int
+    aliases: dict[Instruction, Instruction]
+
+
 class _Search:
     """Looks for a pattern in one computation, and outlines what it finds."""
 
@@ -179,6 +192,8 @@ class _Search:
         self.callee = callee
         self.effects = effects
         self.escaping = escaping
+        self.unused = 0
+        """The least that a reading which the pattern does not allow has no use for, where the search is now."""
 
     def run(self, done: Outlined) -> None:
         """Replaces what matches, last first, each before the next is looked for, and notes it in `done`."""
@@ -190,33 +205,60 @@ class _Search:
             if isinstance(found, NearMiss):
                 missed.append((anchor, found))
             elif found is not None:
-                part, description, size = found
-                done.found.append(Found(Place.of(part.outputs[0]), size, description))
-                _replace(self.computation, part, description, self.callee)
+                for alias, operand in found.aliases.items():
+                    alias.replace_all_uses_with(operand)
+                done.found.append(Found(Place.of(found.part.outputs[0]), found.size, found.description))
+                _replace(self.computation, found.part, found.description, self.callee)
         done.missed += [miss for anchor, miss in missed if anchor.parent is not None]
 
-    def _at(self, anchor: Instruction) -> tuple[Region, MatchDescription, int] | NearMiss | None:
-        """What becomes of the match at `anchor` or a view of it; of several near misses the nearest."""
+    def _at(self, anchor: Instruction) -> _Taken | NearMiss | None:
+        """What becomes of the match at `anchor` or a view of it; of several near misses the nearest.
+
+        Of several ways to read the same computation (heads as a batch, queries as heads) that with a use for most of
+        the pattern's dimensions counts: where this is not what the pattern requires, no other is.
+        """
         best: NearMiss | None = None
+        chosen: _Taken | None = None
+        self.unused = sys.maxsize
         for matcher in self.matchers:
             if anchor.opcode not in matcher.roots:
                 continue
-            for place in with_views(anchor):
+            for place in _places(matcher, anchor):
                 found = self._with(matcher, place)
-                if not isinstance(found, NearMiss | None):
-                    return found
-                best = _nearer(best, found)
-        return best
+                if not isinstance(found, _Taken):
+                    best = _nearer(best, found)
+                elif chosen is None or found.unused < chosen.unused:
+                    chosen = found
+                if chosen is not None and not chosen.unused:
+                    return chosen
+        if chosen is None and self.unused == sys.maxsize:
+            chosen = self._turned(anchor)
+        return chosen if chosen is not None and chosen.unused <= self.unused else best
 
-    def _with(self, matcher: Matcher, place: Instruction) -> tuple[Region, MatchDescription, int] | NearMiss | None:
+    def _turned(self, anchor: Instruction) -> _Taken | None:
+        """The match that gives `anchor` with its dimensions in another order; it is then also there in that order."""
+        for matcher in self.matchers:
+            order = matcher.order_at(anchor) if anchor.opcode in matcher.roots else None
+            if order is None:
+                continue
+            turned = turn(anchor, order)
+            found = self._with(matcher, turned)
+            if isinstance(found, _Taken):
+                return found
+            turn_back(turned)
+        return None
+
+    def _with(self, matcher: Matcher, place: Instruction) -> _Taken | NearMiss | None:
         """What a matcher finds at `place`. What others use is tried as an operand, if the pattern has one there."""
         size = matcher.variant.size
         best: NearMiss | None = None
         outside: set[Instruction] = set()
         while (match := matcher.match(place, outside)) is not None:
             found = self._taken(match, place)
-            if not isinstance(found, Refusal):
-                return *found, match.size
+            if isinstance(found, _Taken):
+                return found
+            if found.required:
+                self.unused = min(self.unused, match.unused)
             stands = Place.of(found.place)
             best = best or NearMiss(Place.of(place), size, size, found.reason, stands, None, hint_of_refusal(found))
             if not found.escapes or found.place in outside or len(outside) == _MOST_TRIES:
@@ -224,7 +266,7 @@ class _Search:
             outside.add(found.place)
         return best or _near_miss(place, matcher, matcher.miss)
 
-    def _taken(self, match: Match, place: Instruction) -> tuple[Region, MatchDescription] | Refusal:
+    def _taken(self, match: Match, place: Instruction) -> _Taken | Refusal:
         """What a call would hold and say, or why there is none."""
         part = region(match, self.effects, self.escaping)
         if isinstance(part, Refusal):
@@ -233,11 +275,20 @@ class _Search:
         try:
             values = bound_values(match)
         except UnboundError as error:
-            return Refusal(str(error), place)
+            return Refusal(str(error), place, required=True)
         version = version_of(module)
         description = MatchDescription(self.pattern.name, version, module.entry.name, part.names, values)
         refused = next(filter(None, (refusal(kernel, description) for kernel in self.callee.kernels)), "")
-        return Refusal(refused, place) if refused else (part, description)
+        return (
+            Refusal(refused, place) if refused else _Taken(part, description, match.size, match.unused, match.aliases)
+        )
+
+
+def _places(matcher: Matcher, anchor: Instruction) -> list[Instruction]:
+    """Where a match may end: what the pattern itself arranges is best looked for behind the program's views."""
+    value, *views = with_views(anchor)
+    variant = matcher.variant
+    return [*views, value] if is_view(variant.outputs[variant.anchor]) else [value, *views]
 
 
 def _near_miss(place: Instruction, matcher: Matcher, miss: Miss) -> NearMiss | None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from tests.passes.pattern.told_kernels import KERNELS
 from xloom.calls import remove
 from xloom.hlo.text.parser import parse
 from xloom.passes import outline_pattern, run_passes
@@ -166,40 +167,45 @@ def test_norms_and_activations() -> None:
         assert found.activation == name
 
 
-def reference(out, q, k, v, *masks, match):
-    """Attention by what the match says alone."""
-    order = {"btnh": (0, 1, 2, 3), "bnth": (0, 2, 1, 3)}[match.layout]
-    heads = match.values.get("kv_heads", match.heads)
-    q = q.reshape(*((match.batch, match.queries, match.heads, match.features)[d] for d in order)).transpose(order)
-    k, v = (
-        x.reshape(*((match.batch, match.keys, heads, match.features)[d] for d in order))
-        .transpose(order)
-        .repeat(match.heads // heads, axis=2)
-        for x in (k, v)
-    )
-    scores = match.scale * np.einsum("btnh,bsnh->bnts", q.astype(np.float32), k.astype(np.float32))
-    seen = np.ones(scores.shape, bool)
-    sizes = {"b": match.batch, "n": match.heads, "t": match.queries, "s": match.keys}
-    for name, mask in zip(match.operands[3:], masks, strict=True):
-        dims = match.values[f"{name}_dims"]
-        mask = mask.reshape([sizes[d] if d in dims else 1 for d in "bnts"])
-        if name == "mask":
-            scores = scores + mask
-        else:
-            seen = seen & mask
-    if match.causal:
-        seen = seen & np.tri(match.queries, match.keys, match.causal_offset, bool)
-    scores = np.where(seen, scores, np.float32(match.mask_value))
-    e = np.exp(scores - scores.max(-1, keepdims=True))
-    result = np.einsum("bnts,bsnh->btnh", e / e.sum(-1, keepdims=True), v.astype(np.float32))
-    out[...] = result.transpose(order).reshape(out.shape)
+def heads(x):
+    return x.reshape(*x.shape[:2], 3, 8)
 
 
+def attention_bnth(q, k, v):
+    return jax.nn.softmax(q @ k.swapaxes(-1, -2) / 3) @ v
+
+
+def rotated(x):
+    return jnp.concatenate([-x[..., 4:], x[..., :4]], -1)
+
+
+def rotated_neighbours(x):
+    return jnp.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
+
+
+def turned(x, c, s):
+    low, high = x[..., :4], x[..., 4:]
+    return jnp.concatenate([low * c - high * s, high * c + low * s], -1)
+
+
+def turned_neighbours(even, odd, c, s):
+    return jnp.stack([even * c - odd * s, odd * c + even * s], -1).reshape(2, 5, 3, 8)
+
+
+def turned_rows(x, c, s):
+    rows = x.reshape(2, 5, 3, 4, 2)
+    return turned_neighbours(rows[..., 0], rows[..., 1], c, s)
+
+
+JOINED = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 24), (2, 6, 24), (2, 6, 24))]
+ANGLES = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 3, 8), (1, 5, 1, 8), (1, 5, 1, 8))]
+JOINED_ANGLES = [jax.ShapeDtypeStruct((2, 5, 24), "float32"), *ANGLES[1:]]
+HALF_ANGLES = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 3, 8), (1, 5, 1, 4), (1, 5, 1, 4))]
 GROUPED = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 4, 8), (2, 6, 2, 8), (2, 6, 2, 8))]
 TOLD = {
     **{f"scale, {name}": ("attention", function, QKV) for name, (function, _) in SCALES.items()},
     **{f"mask, {name}": ("attention", function, [*QKV, *more]) for name, (function, more, *_) in MASKS.items()},
-    "features before time": (
+    "heads before time": (
         "attention",
         lambda q, k, v: jax.nn.softmax(q @ k.swapaxes(-1, -2) / 3) @ v,
         [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 3, 5, 8), (2, 3, 6, 8), (2, 3, 6, 8))],
@@ -215,6 +221,35 @@ TOLD = {
         lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
         GROUPED,
     ),
+    "heads that one product makes": (
+        "attention",
+        lambda q, k, v: attention(heads(q), heads(k), heads(v), lambda s: s / 3).reshape(2, 5, 24),
+        JOINED,
+    ),
+    "a batch of heads": (
+        "attention",
+        lambda *qkv: attention_bnth(*(heads(a).swapaxes(1, 2) for a in qkv)).swapaxes(1, 2).reshape(2, 5, 24),
+        JOINED,
+    ),
+    "features before time": (
+        "attention",
+        lambda q, k, v: jnp.einsum("bnts,bsnh->bnht", jax.nn.softmax(jnp.einsum("btnh,bsnh->bnts", q, k)), v),
+        QKV,
+    ),
+    "rotated halves": ("rotary_embedding", lambda x, c, s: x * c + rotated(x) * s, ANGLES),
+    "rotated halves of joined heads": (
+        "rotary_embedding",
+        lambda x, c, s: heads(x) * c + rotated(heads(x)) * s,
+        JOINED_ANGLES,
+    ),
+    "turned halves": ("rotary_embedding", lambda x, c, s: turned(x, c, s), HALF_ANGLES),
+    "rotated neighbours": ("rotary_embedding", lambda x, c, s: x * c + rotated_neighbours(x) * s, ANGLES),
+    "turned neighbours": (
+        "rotary_embedding",
+        lambda x, c, s: turned_neighbours(x[..., ::2], x[..., 1::2], c, s),
+        HALF_ANGLES,
+    ),
+    "turned neighbours in rows": ("rotary_embedding", turned_rows, HALF_ANGLES),
     "repeated heads": (
         "grouped_query_attention",
         lambda q, k, v: attention(q, jnp.repeat(k, 2, axis=2), jnp.repeat(v, 2, axis=2), lambda s: s / 3),
@@ -230,7 +265,7 @@ def test_a_kernel_that_knows_the_match_alone_is_right(case: str, form: str) -> N
     before = parse(jax.jit(function).lower(*shapes).as_text(dialect="hlo"))
     run_passes(before, form)
     after = before.clone("")
-    xl.custom_call("test.reference")(reference)
+    xl.custom_call("test.reference")(KERNELS[name])
     try:
         assert outline_pattern(after, find_pattern(name), "test.reference").found
         rng = np.random.default_rng(0)

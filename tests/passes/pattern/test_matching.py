@@ -255,6 +255,84 @@ def test_an_operand_in_another_order_is_another_operand() -> None:
     assert matches(pattern, body.replace("sine(t)", "sine(x)")) == 1
 
 
+MIXED = """ENTRY mixed {
+  x = f32[4,6] parameter(0)
+  v = f32[6,3] parameter(1)
+  e = f32[4,6] exponential(x)
+  ROOT r = f32[4,3] dot(e, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}"""
+
+
+@pytest.mark.parametrize("layout", ["", "{0,1}"])
+def test_a_product_of_exchanged_operands_is_turned_for_the_call_and_back(layout: str) -> None:
+    module, done = outlined(
+        MIXED,
+        f"""  x = f32[4,6] parameter(0)
+  v = f32[6,3] parameter(1)
+  e = f32[4,6] exponential(x)
+  d = f32[3,4]{layout} dot(v, e), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}
+  ROOT r = f32[3,4]{layout} negate(d)""",
+    )
+    assert len(done.found) == 1
+    (call,) = (i for i in module.entry if i.opcode == "custom-call")
+    assert call.shape.dims == (4, 3)
+    assert [o.name for o in call.operands] == ["x", "v"]
+
+
+def test_what_is_not_found_in_another_order_stays_as_it_is() -> None:
+    body = """  x = f32[4,6] parameter(0)
+  v = f32[6,3] parameter(1)
+  e = f32[4,6] exponential(x)
+  d = f32[3,4] dot(v, e), lhs_contracting_dims={0}, rhs_contracting_dims={1}
+  ROOT r = (f32[3,4], f32[4,6]) tuple(d, e)"""
+    module, done = outlined(MIXED, body)
+    assert not done.found
+    assert str(module) == str(parse(f"HloModule m\nENTRY main {{\n{body}\n}}"))
+
+
+JOINED = """ENTRY joined {
+  x = f32[5,3,8] parameter(0)
+  y = f32[5,3,8] parameter(1)
+  e = f32[5,3,8] exponential(x)
+  ROOT r = f32[5,3] dot(e, y), lhs_batch_dims={0,1}, lhs_contracting_dims={2}, rhs_batch_dims={0,1}, rhs_contracting_dims={2}
+}"""
+
+
+def test_dimensions_that_a_reshape_joins_are_not_taken_apart_anyhow() -> None:
+    pattern = JOINED.replace("ENTRY", 'HloModule joined, frontend_attributes={bind.heads="size(x, 1)"}\nENTRY')
+    module, done = outlined(
+        pattern,
+        """  x = f32[5,24] parameter(0)
+  y = f32[5,24] parameter(1)
+  heads = f32[5,3,8] reshape(x)
+  e = f32[5,3,8] exponential(heads)
+  again = f32[5,3,8] reshape(y)
+  ROOT r = f32[5,3] dot(e, again), lhs_batch_dims={0,1}, lhs_contracting_dims={2}, rhs_batch_dims={0,1}, rhs_contracting_dims={2}""",
+    )
+    assert done.found[0].description.heads == 3
+    assert [o.name for o in module.entry.root.operands] == ["heads", "again"]
+
+
+def test_equal_views_of_a_value_are_one_operand() -> None:
+    pattern = """ENTRY p {
+  x = f32[5,3,8] parameter(0)
+  e = f32[5,3,8] exponential(x)
+  ROOT r = f32[5,3] dot(e, x), lhs_batch_dims={0,1}, lhs_contracting_dims={2}, rhs_batch_dims={0,1}, rhs_contracting_dims={2}
+}"""
+    program = """  x = f32[5,24] parameter(0)
+  one = f32[5,3,8] reshape(x)
+  e = f32[5,3,8] exponential(one)
+  two = f32[5,3,8] reshape(x)
+  ROOT r = f32[5,3] dot(e, two), lhs_batch_dims={0,1}, lhs_contracting_dims={2}, rhs_batch_dims={0,1}, rhs_contracting_dims={2}"""
+    module, done = outlined(pattern, program)
+    assert len(done.found) == 1
+    assert len(module.entry.root.operands) == 1
+    assert not matches(
+        pattern,
+        program.replace("two = f32[5,3,8] reshape(x)", "n = f32[5,24] negate(x)\n  two = f32[5,3,8] reshape(n)"),
+    )
+
+
 def test_several_outputs_whose_parts_have_no_common_user() -> None:
     pattern = """ENTRY p {
   x = f32[4] parameter(0)

@@ -1,10 +1,18 @@
 """The whole library, one pattern after another, on models: how much it finds, and that expanding undoes it."""
 
+import numpy as np
 import pytest
 
+import xloom as xl
 from tests.passes.pattern import framework_models
 from tests.passes.pattern.roundtrip import library_outlined
+from tests.passes.pattern.told_kernels import KERNELS
+from xloom.calls import remove
 from xloom.hlo.text.parser import parse
+from xloom.interpreter import evaluate
+from xloom.interpreter.samples import random_arguments
+from xloom.passes import outline_pattern, run_passes
+from xloom.passes.pattern import find_pattern
 
 jax = pytest.importorskip("jax")
 models = pytest.importorskip("tests.passes.pattern.models")
@@ -37,6 +45,55 @@ IN_FRAMEWORKS = {
     "torch_encoder_gradient": {},
     "torch_resnet_block": {},
 }
+
+
+TOLD = {
+    "jax gpt2": {"attention": 2},
+    "jax bert": {"attention": 2},
+    "jax llama": {"attention": 2, "rotary_embedding": 4},
+    "jax vit": {"attention": 2},
+    "flax_transformer": {"attention": 2},
+    "equinox_attention": {"attention": 1, "rotary_embedding": 2},
+    "transformers_gpt2": {"attention": 2},
+    "transformers_bert": {"attention": 2},
+    "transformers_llama": {"attention": 2, "grouped_query_attention": 2, "rotary_embedding": 4},
+    "transformers_vit": {"attention": 2},
+    "torch_encoder": {"attention": 1},
+}
+"""What is found of the patterns whose heads, times and features a model joins and takes apart."""
+
+
+def leaves(value):
+    """All numbers of a result."""
+    if isinstance(value, tuple):
+        return np.concatenate([leaves(element) for element in value])
+    return np.asarray(value, np.float64).ravel()
+
+
+@pytest.mark.parametrize("form", [INLINED, SIMPLE], ids=["raw", "simple"])
+@pytest.mark.parametrize("model", TOLD)
+def test_kernels_that_know_the_match_alone_are_right_in_models(model: str, form: str) -> None:
+    if model.startswith("jax "):
+        function, arguments = models.MODELS[model.removeprefix("jax ")]
+        before = parse(jax.jit(function).lower(*arguments).as_text(dialect="hlo"))
+    else:
+        for package in framework_models.NEEDS[model.partition("_")[0]]:
+            pytest.importorskip(package)
+        before = framework_models.MODELS[model]()
+    run_passes(before, form)
+    sample = random_arguments(before, 1)
+    expected = evaluate(before, *sample)
+    found = {}
+    for name, kernel in KERNELS.items():
+        after = before.clone("")
+        xl.custom_call("test.told")(kernel)
+        try:
+            done = outline_pattern(after, find_pattern(name), "test.told").found
+            np.testing.assert_allclose(leaves(evaluate(after, *sample)), leaves(expected), rtol=2e-3, atol=2e-4)
+        finally:
+            remove("test.told")
+        found |= {name: len(done)} if done else {}
+    assert found == TOLD[model]
 
 
 @pytest.mark.parametrize("form", [INLINED, SIMPLE], ids=["raw", "simple"])

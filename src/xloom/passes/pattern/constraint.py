@@ -101,12 +101,12 @@ def functions_differ(pattern: Instruction, program: Instruction, shapes: bool) -
     if len(mine) != len(other):
         return f"{program.name} calls {len(other)} computations, not {len(mine)}"
     for a, b in zip(mine, other, strict=True):
-        if _function_key(a, shapes) != _function_key(b, shapes):
+        if function_key(a, shapes) != function_key(b, shapes):
             return f"{b.name}, which {program.name} applies, does something else than {a.name} of the pattern"
     return ""
 
 
-def _function_key(computation: Computation, shapes: bool) -> bytes:
+def function_key(computation: Computation, shapes: bool) -> bytes:
     """Equal for computations that do the same: operands of commutative operators in any order, names ignored.
 
     Dtypes and shapes count just if `shapes`.
@@ -130,9 +130,9 @@ def _function_key(computation: Computation, shapes: bool) -> bytes:
 
 def _attribute_key(value: Any, shapes: bool) -> Any:
     if isinstance(value, Computation):
-        return _function_key(value, shapes)
+        return function_key(value, shapes)
     if isinstance(value, tuple) and value and isinstance(value[0], Computation):
-        return tuple(_function_key(c, shapes) for c in value)
+        return tuple(function_key(c, shapes) for c in value)
     return value.to_text() if isinstance(value, Literal) else str(value)
 
 

@@ -48,4 +48,4 @@ def dims_of_whole(gather: Instruction, dims: Dims) -> Dims | None:
     if tuple(gather["slice_sizes"]) != operand.dims or result.size != operand.size:
         return None
     moved = dict(zip(wide(result), wide(operand), strict=True))
-    return normal((p, tuple(moved[k] for k in d)) for p, d in dims)
+    return normal(e._replace(program=tuple(moved[k] for k in e.program)) for e in dims)

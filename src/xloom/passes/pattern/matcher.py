@@ -12,13 +12,16 @@ from xloom.hlo.dtype import DType, Kind
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import literal
 from xloom.passes.match import splat
-from xloom.passes.pattern.constraint import constant_differs, counted, stands_for_any
+from xloom.passes.pattern.constraint import attributes_differ, constant_differs, counted, stands_for_any
 from xloom.passes.pattern.dims import (
     Dims,
     along,
+    identity,
     in_order,
     in_pairs,
+    is_identity,
     of_result,
+    of_turned_result,
     taken_apart,
     through_program,
     without_broadcast,
@@ -34,9 +37,10 @@ from xloom.passes.pattern.operators import (
     operand_goals,
     reciprocal_goals,
 )
-from xloom.passes.pattern.pattern import Variant, is_choice, opcodes_of, varies_along
+from xloom.passes.pattern.pattern import Variant, is_choice, is_top, opcodes_of, varies_along
 from xloom.passes.pattern.scalar_constants import as_constant
-from xloom.passes.pattern.views import core, is_view, views_of
+from xloom.passes.pattern.sorted_rows import top_of
+from xloom.passes.pattern.views import are_equal_views, core, is_view, views_of, wide
 
 _MOST_STEPS = 50_000
 
@@ -66,6 +70,10 @@ class Match:
     """The program's constants that stand for any value and are not one number: a call takes them as operands."""
     folded: dict[Instruction, None] = field(default_factory=dict)
     """Instructions inside that compute scalars from constants alone."""
+    aliases: dict[Instruction, Instruction] = field(default_factory=dict)
+    """Views that are the same as operands: of the same value, written twice."""
+    unused: int = 0
+    """How many dimensions of the pattern's result stand for none of the program's."""
 
     @property
     def size(self) -> int:
@@ -87,6 +95,8 @@ class Match:
             dict(self.choices),
             dict(self.arrays),
             dict(self.folded),
+            dict(self.aliases),
+            self.unused,
         )
 
 
@@ -122,16 +132,15 @@ class Matcher:
         self._about_dims = False
         self._outside: Collection[Instruction] = ()
         self._folded: dict[Instruction, tuple[Instruction, tuple[Instruction, ...]] | None] = {}
+        self._tops: dict[tuple[Instruction, int], Instruction] = {}
+        """What stands for the first of sorted rows, by the sort and how many: an operator in no computation."""
 
     def match(self, place: Instruction, outside: Collection[Instruction] = ()) -> Match | None:
         """The match that gives `place` as the anchor output; None, with the reason in `miss`, if there is none.
 
         The operators `outside` may be no part of it.
         """
-        self.miss = Miss()
-        self._outside = outside
-        self._folded = {}
-        self._steps = 0
+        self._begin(outside)
         anchor = self.variant.anchor
         for found in self._match_output(Match(self.variant), anchor, place):
             rest = [k for k in range(len(self.variant.outputs)) if k != anchor]
@@ -140,11 +149,39 @@ class Matcher:
                 return whole
         return None
 
+    def order_at(self, place: Instruction) -> tuple[int, ...] | None:
+        """The order of the dimensions of `place` in which it would be the anchor output; None where there is none.
+
+        Dots alone have results in any order.
+        """
+        output = self.variant.outputs[self.variant.anchor]
+        if "dot" not in self.roots or not place.shape.is_array:
+            return None
+        miss = self.miss
+        self._begin(())
+        wide_dims = wide(place.shape)
+        for dims in of_turned_result(output.shape, place.shape):
+            if self._search(Match(self.variant), [Goal(output, place, dims)]) is not None:
+                moved = dict(zip(wide_dims, (d for entry in dims for d in entry.program), strict=True))
+                return tuple(moved.get(k, k) for k in range(place.shape.rank))
+        self.miss = miss
+        return None
+
+    def _begin(self, outside: Collection[Instruction]) -> None:
+        self.miss = Miss()
+        self._outside = outside
+        self._folded = {}
+        self._tops = {}
+        self._steps = 0
+
     def _match_output(self, match: Match, number: int, place: Instruction) -> Iterator[Match]:
         output = self.variant.outputs[number]
         for dims in of_result(output.shape, place.shape) if place.shape.is_array else [None]:
             self._about_dims = False
-            found = self._search(match.copy(), [Goal(output, place, dims)])
+            begun = match.copy()
+            if number == self.variant.anchor:
+                begun.unused = sum(not entry.program for entry in dims or ())
+            found = self._search(begun, [Goal(output, place, dims)])
             if found is not None:
                 yield found
             elif not self._about_dims:
@@ -212,6 +249,9 @@ class Matcher:
             return True
         parameter = core(goal.pattern)
         bound = match.values.setdefault(parameter, (candidate.operand, candidate.dims))
+        if bound[0] is not candidate.operand and _is_bound(candidate, bound):
+            match.aliases[candidate.operand] = bound[0]
+            return True
         if bound != (candidate.operand, candidate.dims):
             reason = f"{candidate.operand.name} is not {bound[0].name}, which {parameter.name} already stands for"
             if bound[0] is candidate.operand:
@@ -253,7 +293,7 @@ class Matcher:
                     raise Mismatch(f"{program.name} arranges dimensions in another way", about_dims=True)
                 views.append(program)
                 program, dims = program.operands[0], moved
-            dims = None if dims is None else in_pairs(dims)
+            dims = None if dims is None else in_pairs(dims, program.shape)
             if program.opcode == "not" and pattern.opcode != "not" and _is_truth(program):
                 views.append(program)
                 return [_Candidate([Goal(pattern, program.operands[0], dims, not negated)], views=tuple(views))]
@@ -283,6 +323,8 @@ class Matcher:
         if pattern.opcode == "constant":
             return self._constant(match, goal, views)
         opcode = negated_opcode(pattern) if goal.negated else pattern.opcode
+        if is_top(pattern) and program.opcode == "slice":
+            return [self._top(match, goal, views)]
         by_reciprocal = [] if dims is None or goal.negated else list(reciprocal_goals(pattern, program, dims))
         if opcode != program.opcode and not by_reciprocal:
             raise Mismatch(f"{program.name} is {program.opcode}, not {opcode}")
@@ -301,7 +343,7 @@ class Matcher:
             dims = along(dims, program["iota_dimension"])
         candidates = []
         missed = None
-        apart = [dims] if dims is None or pattern.op.elementwise else list(taken_apart(dims))
+        apart = [dims] if dims is None or pattern.op.elementwise else list(taken_apart(dims, program.shape))
         if apart and dims is not None and dims not in apart and pattern.opcode in TAKE_JOINT:
             apart.insert(0, dims)
         if not apart:
@@ -320,6 +362,33 @@ class Matcher:
             return candidates
         promising = [candidate for candidate in candidates if all(_may_match(g) for g in candidate.goals)]
         return promising or candidates[:1]
+
+    def _top(self, match: Match, goal: Goal, views: list[Instruction]) -> _Candidate:
+        """The candidate where a program sorts rows and takes the first of them, and the pattern is of topk."""
+        pattern, program = goal.pattern, goal.program
+        found, wanted = top_of(program), pattern.operands[0]
+        if found is None or pattern["index"] != found.index or not wanted["largest"]:
+            raise Mismatch(f"{program.name} is slice, not the first of sorted rows")
+        outside = next((i for i in found.inside if i in self._outside), None)
+        if outside is not None:
+            raise Mismatch(f"others use {outside.name}, too")
+        self._check_type(match, pattern, program)
+        same = found.sort, found.k
+        if same not in self._tops:
+            attributes = {"k": found.k, "largest": True}
+            self._tops[same] = Instruction(found.sort.name, "topk", found.sort.shape, (), attributes)
+        top, _ = match.values.setdefault(wanted, (self._tops[same], None))
+        if top is not self._tops[same]:
+            raise Mismatch(f"{program.name} is of other rows, or has another number of them")
+        reason = attributes_differ(wanted, top)
+        if reason:
+            raise Mismatch(reason)
+        match.values.setdefault(pattern, (program, goal.dims))
+        mine, other = wanted.operands[0], found.sort.operands[0]
+        rows = identity(mine.shape, other.shape)
+        if rows is None or not is_identity(goal.dims):
+            raise Mismatch(f"{program.name} is {program.shape}, not like {pattern.shape}", about_dims=True)
+        return _Candidate([Goal(mine, other, rows)], views=(*views, *found.inside))
 
     def _constant(self, match: Match, goal: Goal, views: list[Instruction]) -> list[_Candidate]:
         """The candidate that matches a constant, or a scalar that the program computes from constants."""
@@ -397,7 +466,9 @@ class Matcher:
             if dims is None:
                 candidates.insert(0, _Candidate([], program, tuple(views)))
             elif self._may_be(parameter, program):
-                known = [k for k in taken_apart(dims) if in_order(k) and not (one_each and _has_several(k))]
+                known = [
+                    k for k in taken_apart(dims, program.shape) if in_order(k) and not (one_each and _has_several(k))
+                ]
                 candidates[:0] = [_Candidate([], program, tuple(views), k) for k in known]
             if dims is None or not is_view(program):
                 break
@@ -410,7 +481,7 @@ class Matcher:
             program, dims = program.operands[0], moved
         if parameter in match.values:
             bound = match.values[parameter]
-            same = [w for w in candidates if (w.operand, w.dims) == bound]
+            same = [w for w in candidates if _is_bound(w, bound)]
             if same:
                 return same
         if not candidates:
@@ -455,9 +526,14 @@ def with_views(value: Instruction) -> list[Instruction]:
 def _before_broadcast(pattern: Instruction, view: Instruction, dims: Dims) -> Dims | None:
     """The correspondence below a view that broadcasts what the pattern has broadcast before; None if it is not so."""
     moved = through_program(without_broadcast(dims, view), view)
-    after: dict[tuple[int, ...], tuple[int, ...]] = dict(moved or ())
-    lost = [p for p, d in dims if p and d and not after.get(p)]
+    after = {e.pattern: e.program for e in moved or ()}
+    lost = [e.pattern for e in dims if e.pattern and e.program and not after.get(e.pattern)]
     return None if any(len(p) != 1 or varies_along(pattern, p[0]) for p in lost) else moved
+
+
+def _is_bound(candidate: _Candidate, bound: tuple[Instruction, Dims | None]) -> bool:
+    """True for what a parameter already stands for, or an equal view of the same value."""
+    return candidate.operand is not None and candidate.dims == bound[1] and are_equal_views(candidate.operand, bound[0])
 
 
 def _is_truth(instruction: Instruction) -> bool:
@@ -479,7 +555,7 @@ def _negation(constant: Instruction) -> Instruction:
 
 
 def _has_several(dims: Dims) -> bool:
-    return any(len(program) > 1 for _, program in dims)
+    return any(len(e.program) > 1 for e in dims)
 
 
 def _may_match(goal: Goal) -> bool:

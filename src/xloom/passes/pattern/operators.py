@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.instruction import Instruction
 from xloom.passes.pattern.constraint import attributes_differ, functions_differ
 from xloom.passes.pattern.dims import (
     Dims,
+    Entry,
     apart_where_made,
     identity,
     in_pairs,
+    is_identity,
     lookup,
     normal,
     splits,
@@ -64,14 +67,18 @@ def operand_goals(
     if pattern.opcode == "get-tuple-element":
         _same_attributes(pattern, program)
         # the results of a variadic reduction have their dimensions in common
-        inner = dims if program.operands[0].opcode == "reduce" else None
-        yield [Goal(pattern.operands[0], program.operands[0], inner)]
+        if program.operands[0].opcode == "reduce":
+            yield [Goal(pattern.operands[0], program.operands[0], dims)]
+        elif not is_identity(dims):
+            raise Mismatch(f"{program.name} is {program.shape}, not like {pattern.shape}", about_dims=True)
+        else:
+            yield [Goal(pattern.operands[0], program.operands[0], None)]
         return
     if dims is None:
         yield _alike(pattern, program, dims)
     elif pattern.op.elementwise:
         yield from _negated(pattern, program, dims) if negated else _elementwise(pattern, program, dims)
-    elif any(program_dims and not p for p, program_dims in dims):
+    elif any(e.program and not e.pattern for e in dims):
         raise Mismatch(f"{program.name} is not broadcast where the pattern's is", about_dims=True)
     elif pattern.opcode in _RULES:
         yield from _RULES[pattern.opcode](pattern, program, dims)
@@ -88,7 +95,7 @@ def below_views(
     must say which is which: they are gone through as well, and noted in `views`.
     """
     while is_view(pattern):
-        moved = through_pattern(dims, pattern)
+        moved = through_pattern(dims, pattern, program.shape)
         if moved is not None:
             pattern, dims = pattern.operands[0], moved
             continue
@@ -100,7 +107,7 @@ def below_views(
             dims = apart
             continue
         views.append(program)
-        program, dims = program.operands[0], in_pairs(below)
+        program, dims = program.operands[0], in_pairs(below, program.operands[0].shape)
     return pattern, program, dims
 
 
@@ -208,12 +215,12 @@ def _edge(
 ) -> Goal:
     """A goal for operands of elementwise operators; a scalar beside arrays (a bound of clamp) is broadcast."""
     if mine.shape.is_scalar and not pattern.shape.is_scalar:
-        dims = normal(((), program_dims) for _, program_dims in dims)
+        dims = normal(((), e.program) for e in dims)
     if other.shape.is_scalar and not program.shape.is_scalar:
         mine, _, dims = below_views(mine, other, dims, [])
-        if any(p and d for p, d in dims):
+        if any(e.pattern and e.program for e in dims):
             raise Mismatch(f"{other.name} is a scalar, {mine.name} is not", about_dims=True)
-        dims = normal((p, ()) for p, _ in dims)
+        dims = normal((e.pattern, ()) for e in dims)
     return Goal(mine, other, dims, negated)
 
 
@@ -239,7 +246,7 @@ def _reduce(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[
     mine, other = pattern.operands[0].shape, program.operands[0].shape
     my_kept = [k for k in range(mine.rank) if k not in pattern["dimensions"]]
     other_kept = [k for k in range(other.rank) if k not in program["dimensions"]]
-    kept = [(tuple(my_kept[k] for k in p), tuple(other_kept[k] for k in d)) for p, d in dims]
+    kept = [Entry(tuple(my_kept[k] for k in p), tuple(other_kept[k] for k in d), sizes) for p, d, sizes in dims]
     my_reduced = [k for k in wide(mine) if k in pattern["dimensions"]]
     other_reduced = [k for k in wide(other) if k in program["dimensions"]]
     if other_reduced and not my_reduced:
@@ -296,17 +303,17 @@ def _dot(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goa
         raise Mismatch(f"{program.name} batches or contracts other dimensions", about_dims=True)
 
 
-def _side(mine: _Dot, other: _Dot, side: int, dims: Dims) -> list[tuple[tuple[int, ...], tuple[int, ...]]] | None:
+def _side(mine: _Dot, other: _Dot, side: int, dims: Dims) -> list[Entry] | None:
     """The correspondence for one operand, as far as the result's says it; None where roles differ."""
-    entries = []
-    for pattern, program in dims:
+    entries: list[Entry] = []
+    for pattern, program, sizes in dims:
         places = [*(mine.of_result[p] for p in pattern), *(other.of_result[d] for d in program)]
         if len({(one is None, two is None) for one, two in places}) > 1:
             return None
-        if places[0][side] is not None:
-            entries.append(
-                (tuple(mine.of_result[p][side] for p in pattern), tuple(other.of_result[d][side] for d in program))
-            )
+        own = [place[side] for place in places]
+        if own[0] is not None:
+            found = [k for k in own if k is not None]
+            entries.append(Entry(tuple(found[: len(pattern)]), tuple(found[len(pattern) :]), sizes))
     return entries
 
 
@@ -317,8 +324,8 @@ def _gather(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[
         return
     shape = program.operands[0].shape
     along = (((mine.axis,), (other.axis,) if other.axis in wide(shape) else ()),)
-    places = normal((mine.indices_dims(p), other.indices_dims(d)) for p, d in dims)
-    batch = ((mine.operand_dims(p), other.operand_dims(d)) for p, d in dims)
+    places = normal((mine.indices_dims(e.pattern), other.indices_dims(e.program)) for e in dims)
+    batch = ((mine.operand_dims(e.pattern), other.operand_dims(e.program)) for e in dims)
     yield [
         Goal(pattern.operands[0], program.operands[0], normal((*batch, *along))),
         Goal(pattern.operands[1], program.operands[1], places),
@@ -339,7 +346,7 @@ def _concatenate(pattern: Instruction, program: Instruction, dims: Dims) -> Iter
         # a part of size 1 has no such dimension
         inner = (
             (tuple(k for k in p if k in wide(mine.shape)), tuple(k for k in d if k in wide(other.shape)))
-            for p, d in dims
+            for p, d, _ in dims
         )
         goals.append(Goal(mine, other, normal(inner)))
     yield goals
@@ -354,17 +361,40 @@ def _slice(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[G
     mine, other = pattern.operands[0].shape, program.operands[0].shape
     # where one element is left, the result does not have the dimension
     lost = [k for k in wide(mine) if not lookup(dims, k) and not _is_whole(pattern, k)]
-    other_lost = [k for k in wide(other) if not any(k in d for _, d in dims)]
+    other_lost = [k for k in wide(other) if not any(k in e.program for e in dims)]
+    strided = _strided(pattern, program, dims, lost)
+    if strided is not None:
+        lost = [k for k in lost if k not in strided.pattern]
     if len(lost) != len(other_lost):
         raise Mismatch(f"{program.name} takes one of dimensions {other_lost}", about_dims=True)
-    inner = [e for e in dims if e[0][0] not in lost]
-    inner += [((a,), (b,)) for a, b in zip(lost, other_lost, strict=True)]
-    for (p,), d in inner:
+    inner = [e for e in dims if e.pattern[0] not in (*lost, *(strided.pattern if strided else ()))]
+    inner += [Entry((a,), (b,)) for a, b in zip(lost, other_lost, strict=True)]
+    for (p,), d, _ in inner:
         if _is_whole(pattern, p) and all(_is_whole(program, k) for k in d):
             continue
         if len(d) != 1 or not _same_slice(pattern["slice"][p], mine.dims[p], program["slice"][d[0]], other.dims[d[0]]):
             raise Mismatch(f"{program.name} takes another slice of dimensions {d}", about_dims=True)
-    yield [Goal(pattern.operands[0], program.operands[0], normal(inner))]
+    yield [Goal(pattern.operands[0], program.operands[0], normal([*inner, *([strided] if strided else [])]))]
+
+
+# x[k::n] == x in rows of n, and of each row element k
+def _strided(pattern: Instruction, program: Instruction, dims: Dims, lost: Sequence[int]) -> Entry | None:
+    """The entry of the operands for a dimension of which the program takes every n-th element, the pattern one of n."""
+    by_stride = [k for k, part in enumerate(program["slice"]) if part.stride > 1]
+    if len(by_stride) != 1:
+        return None
+    entry = next((e for e in dims if e.program[-1:] == (by_stride[0],)), None)
+    if entry is None or entry.pattern[0] + 1 not in lost or not _is_whole(pattern, entry.pattern[0]):
+        return None
+    shape = program.operands[0].shape
+    start, limit, stride = program["slice"][by_stride[0]]
+    one, rows = pattern["slice"][entry.pattern[0] + 1], shape.dims[by_stride[0]] // stride
+    in_row = pattern.operands[0].shape.dims[entry.pattern[0] + 1]
+    whole_rows = rows * stride == shape.dims[by_stride[0]] and limit > start + (rows - 1) * stride
+    if not whole_rows or (one.start, one.limit, in_row) != (start, start + 1, stride):
+        return None
+    others = prod(shape.dims[k] for k in entry.program[:-1])
+    return Entry((*entry.pattern, entry.pattern[0] + 1), entry.program, ((1, others * rows), (1, stride)))
 
 
 def _is_whole(slice_: Instruction, dimension: int) -> bool:

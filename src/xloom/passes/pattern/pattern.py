@@ -85,6 +85,11 @@ def is_choice(instruction: Instruction) -> bool:
     return instruction.opcode == "custom-call" and instruction.attrs.get("custom_call_target") == EITHER
 
 
+def is_top(instruction: Instruction) -> bool:
+    """True for a result of topk, which a program may also have as a slice of sorted rows."""
+    return instruction.opcode == "get-tuple-element" and instruction.operands[0].opcode == "topk"
+
+
 def varies_along(
     pattern: Instruction, dimension: int, known: dict[tuple[Instruction, int], bool] | None = None
 ) -> bool:
@@ -108,6 +113,8 @@ def opcodes_of(pattern: Instruction) -> set[str]:
     pattern = core(pattern)
     if pattern.opcode == "parameter":
         return set()
+    if is_top(pattern):
+        return {pattern.opcode, "slice"}
     if not is_choice(pattern):
         return {pattern.opcode}
     found = [opcodes_of(o) for o in pattern.operands]

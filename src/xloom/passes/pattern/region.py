@@ -26,6 +26,8 @@ class Refusal:
     place: Instruction
     escapes: bool = False
     """True where others use what stands in the way."""
+    required: bool = False
+    """True where what the pattern requires does not hold."""
 
 
 @dataclass(frozen=True)

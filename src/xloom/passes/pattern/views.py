@@ -43,6 +43,16 @@ def views_of(instruction: Instruction) -> list[Instruction]:
     return found
 
 
+def are_equal_views(one: Instruction, other: Instruction) -> bool:
+    """True for the same value, and for views that arrange the same value in the same way."""
+    while one is not other:
+        alike = is_view(one) and one.opcode == other.opcode and one.shape == other.shape
+        if not alike or one.attrs.get("dimensions") != other.attrs.get("dimensions"):
+            return False
+        one, other = one.operands[0], other.operands[0]
+    return True
+
+
 def wide(shape: Shape) -> tuple[int, ...]:
     """The dimensions that are not of size 1; none of a tuple or token."""
     return tuple(k for k, size in enumerate(shape.dims) if size != 1) if shape.is_array else ()
