@@ -94,6 +94,7 @@ def test_operands_and_shapes_come_one_by_one_or_in_lists():
         (lambda b, x: b.get_tuple_element(b.tuple(x), 0), "attributes have names: index=0"),
         (lambda b, x: b.transpose(x, (0,)), r"attributes have names: dimensions=\(0,\)"),
         (lambda b, x: b.add(x, x, shape=(4,)), r"add's result has a shape, found \(4,\)(.|\n)*xl.f32\[2, 3\]"),
+        (lambda b, x: b.custom_call("t", [x, 3], xl.f32[4]), r"found 3(.|\n)*constants: b.constant"),
         (lambda b, x: b.custom_call("t", [x]), "needs the shape of its result"),
         (lambda b, x: b.custom_call("t", [x], xl.f32), r"found f32(.|\n)*a scalar's is xl.f32\[\(\)\]"),
         (lambda b, x: b.custom_call("t", [x], "f32[4]"), "found 'f32"),

@@ -61,7 +61,7 @@ def _operand_hint(opcode: str, value: Any) -> str:
     needed = [
         name
         for name, use in OPCODES[opcode].attributes.items()
-        if use.required and use.info.kind.partition(":")[0] != "computation"
+        if use.required and use.info.kind.partition(":")[0] not in ("computation", "str")
     ]
     if needed and _is_integer(value):
         return f"attributes have names: {needed[0]}={value!r}"
