@@ -571,6 +571,29 @@ def interleaved() -> Module:
     return lowered(function, array(2, 5, 3, 8), array(5, 4), array(5, 4))
 
 
+@case("rotary_embedding", "torch")
+def every_two() -> Module:
+    import torch
+
+    def function(x: Any, cosine: Any, sine: Any) -> Any:
+        c, s = (a[None, :, None].repeat_interleave(2, 3) for a in (cosine, sine))
+        return x * c + torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2) * s
+
+    return compiled(function, (2, 5, 3, 8), (5, 4), (5, 4))
+
+
+@case("rotary_embedding", "torch")
+def view_as_complex() -> Module:
+    import torch
+
+    def function(x: Any, angles: Any) -> Any:
+        spin = torch.polar(torch.ones_like(angles), angles)[None, :, None]
+        numbers = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(numbers * spin).flatten(3)
+
+    return compiled(function, (2, 5, 3, 8), (5, 4))
+
+
 # -- routing
 def _routed(first: bool, again: bool, *shape: int) -> Module:
     import jax

@@ -197,6 +197,11 @@ def turned_rows(x, c, s):
     return turned_neighbours(rows[..., 0], rows[..., 1], c, s)
 
 
+def spun(x, c, s):
+    turned = jax.lax.complex(x[..., ::2], x[..., 1::2]) * jax.lax.complex(c, s)
+    return jnp.stack([turned.real, turned.imag], -1).reshape(x.shape)
+
+
 JOINED = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 24), (2, 6, 24), (2, 6, 24))]
 ANGLES = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 3, 8), (1, 5, 1, 8), (1, 5, 1, 8))]
 JOINED_ANGLES = [jax.ShapeDtypeStruct((2, 5, 24), "float32"), *ANGLES[1:]]
@@ -249,6 +254,7 @@ TOLD = {
         lambda x, c, s: turned_neighbours(x[..., ::2], x[..., 1::2], c, s),
         HALF_ANGLES,
     ),
+    "neighbours as complex numbers": ("rotary_embedding", spun, HALF_ANGLES),
     "turned neighbours in rows": ("rotary_embedding", turned_rows, HALF_ANGLES),
     "repeated heads": (
         "grouped_query_attention",

@@ -42,8 +42,9 @@ def attention(out: Any, q: Any, k: Any, v: Any, *masks: Any, match: MatchDescrip
     out[...] = result.transpose(order).reshape(out.shape)
 
 
-def rotary_embedding(out: Any, x: Any, cosine: Any, sine: Any, *, match: MatchDescription) -> None:
+def rotary_embedding(out: Any, x: Any, *angles: Any, match: MatchDescription) -> None:
     """Pairs of features turned by an angle: the halves of a head, or neighbours."""
+    cosine, sine = angles if match.operands[1:] == ("cosine", "sine") else (angles[0].real, angles[0].imag)
     order = _ORDERS[match.layout]
     x = x.reshape(*((match.batch, match.times, match.heads, match.features)[d] for d in order)).transpose(order)
     axis, shape = (-1, (-1, 2)) if match.pairs == "neighbours" else (-2, (2, -1))
