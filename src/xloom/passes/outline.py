@@ -231,12 +231,12 @@ class _Search:
                     chosen = found
                 if chosen is not None and not chosen.unused:
                     return chosen
-        if chosen is None and self.unused == sys.maxsize:
+        if chosen is None and anchor.opcode == "dot" and self.unused == sys.maxsize:
             chosen = self._turned(anchor)
         return chosen if chosen is not None and chosen.unused <= self.unused else best
 
     def _turned(self, anchor: Instruction) -> _Taken | None:
-        """The match that gives `anchor` with its dimensions in another order; it is then also there in that order."""
+        """The match that gives a dot with its dimensions in another order; it is then also there in that order."""
         for matcher in self.matchers:
             order = matcher.order_at(anchor) if anchor.opcode in matcher.roots else None
             if order is None:

@@ -150,13 +150,8 @@ class Matcher:
         return None
 
     def order_at(self, place: Instruction) -> tuple[int, ...] | None:
-        """The order of the dimensions of `place` in which it would be the anchor output; None where there is none.
-
-        Dots alone have results in any order.
-        """
+        """The order of the dimensions of a dot in which it would be the anchor output; None where there is none."""
         output = self.variant.outputs[self.variant.anchor]
-        if "dot" not in self.roots or not place.shape.is_array:
-            return None
         miss = self.miss
         self._begin(())
         wide_dims = wide(place.shape)
