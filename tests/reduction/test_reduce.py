@@ -1,5 +1,6 @@
 """`xl.reduce`: modules become as small as what still fails allows."""
 
+import itertools
 import stat
 
 import pytest
@@ -153,3 +154,69 @@ def test_errors_crashes_and_endless_loops_are_told_apart(tmp_path):
         assert failure.outcome(endless) == "no end in 0.5 s"
         failure.wanted, failure.seconds = "signal 11", 60
         assert opcodes(xl.reduce(xl.parse(call.format("crash")), failure)) == ["parameter", "custom-call"]
+
+
+UNREAD = """HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) unread = f32[] tanh(a) ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[8,3] parameter(0)
+  zero = f32[] constant(0)
+  y = f32[8] reduce(x, zero), dimensions={1}, to_apply=add
+  z = f32[8] sine(y)
+  w = f32[8] cosine(y)
+  ROOT r = f32[8] negate(y)
+}
+"""
+
+
+@pytest.mark.parametrize(("wanted", "left"), [({"tanh"}, 2), ({"cosine"}, 2), ({"tanh", "cosine"}, 8)])
+def test_what_nothing_reads_is_kept_where_it_is_why_it_fails(wanted, left):
+    reduced = xl.reduce(xl.parse(UNREAD), lambda module: wanted <= set(opcodes(module)))
+    assert wanted <= set(opcodes(reduced)) and len(opcodes(reduced)) <= left
+    assert "sine" not in opcodes(reduced)
+
+
+SEVERAL = """HloModule m
+order { a = s32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) d = f32[] parameter(3)
+  ROOT e = pred[] compare(a, b), direction=LT }
+both { a = f32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) d = s32[] parameter(3)
+  e = f32[] add(a, c) f = s32[] add(b, d) ROOT g = (f32[], s32[]) tuple(e, f) }
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+negative { a = f32[6] parameter(0) ROOT b = f32[6] negate(a) }
+cosine { a = f32[6] parameter(0) ROOT b = f32[6] cosine(a) }
+more { s = (s32[], f32[6]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(9)
+  ROOT lt = pred[] compare(i, n), direction=LT }
+step { s = (s32[], f32[6]) parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1)
+  j = s32[] add(i, one) x = f32[6] get-tuple-element(s), index=1 y = f32[6] tanh(x)
+  ROOT t = (s32[], f32[6]) tuple(j, y) }
+ENTRY main {
+  k = s32[6] parameter(0)
+  x = f32[6] parameter(1)
+  sorted = (s32[6], f32[6]) sort(k, x), dimensions={0}, to_apply=order
+  y = f32[6] get-tuple-element(sorted), index=1
+  zero = s32[] constant(0)
+  state = (s32[], f32[6]) tuple(zero, y)
+  loop = (s32[], f32[6]) while(state), condition=more, body=step
+  z = f32[6] get-tuple-element(loop), index=1
+  p = pred[] parameter(2)
+  c = f32[6] conditional(p, y, z), true_computation=negative, false_computation=cosine
+  fzero = f32[] constant(0)
+  r = (f32[], s32[]) reduce(c, k, fzero, zero), dimensions={0}, to_apply=both
+  w = f32[6] reduce-window(x, fzero), window={size=2 pad=1_0}, to_apply=add
+  ROOT out = (f32[6], (f32[], s32[]), f32[6]) tuple(c, r, w)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [*itertools.combinations(("while", "sort", "conditional", "reduce", "reduce-window"), 2)]
+)
+def test_two_operators_that_call_come_down_to_ten_instructions(one, other):
+    reduced = xl.reduce(xl.parse(SEVERAL), lambda module: {one, other} <= set(opcodes(module)))
+    assert len(opcodes(reduced)) <= 10
+
+
+def test_of_what_a_sort_does_at_once_one_thing_is_left():
+    reduced = xl.reduce(xl.parse(SEVERAL), has("sort"))
+    assert sorted(opcodes(reduced)) == ["parameter"] * 3 + ["sort"]
+    assert "pred[1]" in reduced.to_text() and "f32" not in reduced.to_text()

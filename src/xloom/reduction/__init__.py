@@ -7,11 +7,16 @@ base.py          what a reduction is: places of a module, and what is done at th
 cleaning.py      what nothing reads is removed after each step
 extraction.py    parts of the entry become parameters and outputs
 callees.py       a called computation becomes the entry
+dead_code.py     what nothing reads goes, or becomes the result
 outputs.py       results of the entry
 inlining.py      calls, fusions, branches and loops become what they call
 substitution.py  a value becomes an operand, another value of its shape, or zeros
+parallel_operands.py  of several things that an operator does at once
 loop_state.py    elements of a loop's state
 dimensions.py    sizes
+types.py         of elements
+merging.py       computations that can stand for one another
+chains.py        results computed from one another instead of beside each other
 constants.py     trip counts, and other numbers
 attributes.py    what instructions and the header say
 kept_state.py    a folder with the smallest module so far, from which to go on

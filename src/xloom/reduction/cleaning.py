@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo.module import Module
-from xloom.passes.dce import DeadCodeElimination
+from xloom.passes.dce import DeadCodeElimination, remove_unreachable_computations
 
 
 def plain_header(module: Module) -> None:
@@ -16,6 +16,16 @@ def plain_header(module: Module) -> None:
 def clean(module: Module) -> None:
     """Removes instructions, computations and parameters of the entry that nothing reads; what has effects stays."""
     DeadCodeElimination().run(module)
+    _drop_parameters(module)
+
+
+def clean_around(module: Module) -> None:
+    """Removes computations and parameters of the entry that nothing reads, and no other instructions."""
+    remove_unreachable_computations(module)
+    _drop_parameters(module)
+
+
+def _drop_parameters(module: Module) -> None:
     config, entry = module.config, module.entry
     if config.input_output_alias or config.buffer_donors or config.parameter_layouts:
         return  # the header counts parameters

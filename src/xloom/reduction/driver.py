@@ -13,7 +13,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.text.parser import parse
 from xloom.hlo.verify.module import verify
 from xloom.reduction.base import Reduction, Site, UnfitError
-from xloom.reduction.cleaning import clean, plain_header
+from xloom.reduction.cleaning import clean, clean_around, plain_header
 from xloom.reduction.kept_state import KeptState
 from xloom.reduction.reductions import REDUCTIONS
 from xloom.reduction.size import size
@@ -61,9 +61,18 @@ def reduce(
         before = None
         while before != search.size:
             before = search.size
+            search.tidy()
             for reduction in reductions:
                 search.apply(reduction)
     return search.best
+
+
+def _nothing(module: Module) -> None:
+    pass
+
+
+_CLEANING: tuple[Callable[[Module], object], ...] = (clean, clean_around, _nothing)
+"""What is done after each change: the first of these that leaves a module that fails."""
 
 
 class _Search:
@@ -84,7 +93,7 @@ class _Search:
         self._instructions = instructions
         self._tries = 0
         self._known: set[str] = set()  # texts that do not fail
-        self._cleans = True
+        self._clean = clean
         self._name = "whole module"
         self.best = _checked(module.clone(""))
         self.size = size(self.best)
@@ -94,11 +103,18 @@ class _Search:
                 where=module.name,
                 hint="a test says by exit status 0, or True, that a module fails",
             )
-        tidy = self._candidate(lambda m: None)
-        if tidy is not None and self._failing(*tidy):
-            self._take(tidy[1])
-        elif tidy is not None:
-            self._cleans = False  # what nothing reads is why it fails
+
+    def tidy(self) -> None:
+        """Removes what nothing reads, now and after each change, or as much of it as is not why it fails."""
+        for self._clean in _CLEANING:
+            cleaned = self.best.clone("")
+            self._clean(cleaned)
+            if size(cleaned) == self.size:
+                return
+            made = self._candidate(lambda m: None)
+            if made is not None and self._failing(*made):
+                self._take(made[1])
+                return
 
     def apply(self, reduction: Reduction) -> None:
         """Tries a reduction at all of its places, then at half of them, and so on, as long as less fails."""
@@ -138,15 +154,16 @@ class _Search:
         module = self.best.clone("")
         try:
             change(module)
-            if self._cleans:
-                clean(module)
+            self._clean(module)
+            if size(module) >= self.size:
+                return None
             text = _text(module)
             if text in self._known:
                 return None
             module = _checked(parse(text))
         except (XloomError, UnfitError, KeyError, IndexError, ValueError, AttributeError, TypeError, StopIteration):
             return None  # an operator does not allow it
-        return (text, module) if size(module) < self.size else None
+        return (text, module) if size(module) < self.size else None  # what the header says is known now
 
     def _failing(self, text: str, module: Module) -> bool:
         self._tries += 1

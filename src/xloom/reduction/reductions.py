@@ -5,28 +5,41 @@ from __future__ import annotations
 from xloom.reduction.attributes import Annotations, Header, OptionalAttributes
 from xloom.reduction.base import Reduction
 from xloom.reduction.callees import CalleeAsEntry
+from xloom.reduction.chains import IdleState, ParameterToOutput
 from xloom.reduction.constants import Constants
+from xloom.reduction.dead_code import Unread, UnreadToResult
 from xloom.reduction.dimensions import Dimensions
 from xloom.reduction.extraction import Extraction
 from xloom.reduction.inlining import Inlining
 from xloom.reduction.loop_state import LoopState, TupleElements
+from xloom.reduction.merging import OtherCallee
 from xloom.reduction.outputs import Outputs, OutputToCopy
+from xloom.reduction.parallel_operands import ParallelOperands
 from xloom.reduction.substitution import ValueToOperand, ValueToZeros
+from xloom.reduction.types import ElementTypes
 
 REDUCTIONS: tuple[Reduction, ...] = (
     Header(),
     Annotations(),
+    Unread(),
     Extraction(),
+    Unread(),
     Outputs(),
     CalleeAsEntry(),
+    UnreadToResult(),
     Inlining(),
     TupleElements(),
     LoopState(),
+    ParallelOperands(),
     OutputToCopy(),
     ValueToOperand(),
     ValueToZeros(),
     Constants(),
     Dimensions(),
+    ElementTypes(),
+    OtherCallee(),
+    ParameterToOutput(),
+    IdleState(),
     OptionalAttributes(),
 )
 """What takes most away comes first."""

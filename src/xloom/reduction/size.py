@@ -5,22 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from xloom.hlo.attributes import Metadata
+from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module, ModuleConfig
 from xloom.hlo.shape import Shape
 
-Size = tuple[int, int, int, int]
+Size = tuple[int, int, int, int, int]
 
 
 def size(module: Module) -> Size:
-    """Instructions, sizes of their arrays, what is said of them, and numbers in constants; the first counts most."""
+    """Instructions, sizes of their arrays, what is said of them, numbers in constants, types; the first counts most."""
     instructions = list(module.instructions)
     return (
         len(instructions),
         sum(_extent(i.shape) for i in instructions),
         sum(map(_said, instructions)) + _said_in_header(module),
         sum(_numbers(i) for i in instructions if i.opcode == "constant" and i.shape.is_array),
+        sum(plainness(leaf.dtype) for i in instructions for _, leaf in i.shape.leaves() if leaf.is_array),
     )
+
+
+def plainness(dtype: DType) -> int:
+    """Less of a type that says less: of fewer bits, and of integers."""
+    return 2 * dtype.bits + (not dtype.is_integer) if dtype.name != "pred" else 0
 
 
 def _extent(shape: Shape) -> int:

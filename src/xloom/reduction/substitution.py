@@ -35,8 +35,7 @@ class ValueToOperand(Reduction):
             for instruction, k in numbers.items():
                 alike = [numbers[o] for o in dict.fromkeys(instruction.operands) if o.shape == instruction.shape]
                 seen = handed_in.setdefault(instruction.shape, [])
-                if instruction.opcode != "constant":
-                    found += [(c, k, other) for other in dict.fromkeys(alike + seen[:_MOST_ALIKE])]
+                found += [(c, k, other) for other in dict.fromkeys(alike + seen[:_MOST_ALIKE])]
                 if instruction.opcode in _HANDED_IN:
                     seen.append(k)
         return found[::-1]

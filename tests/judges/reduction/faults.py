@@ -53,7 +53,7 @@ def crash_on_a_pair(module: Module, chance: random.Random) -> Fault:
 
 def crash_on_two(module: Module, chance: random.Random) -> Fault:
     """A compiler that crashes where two operators that need not be near are in one module."""
-    opcodes = sorted({i.opcode for i in module.instructions if not i.called_computations} - _PLAIN)
+    opcodes = sorted({i.opcode for i in module.instructions} - _PLAIN)
     one, two = chance.sample(opcodes, 2)
 
     def fails(smaller: Module) -> bool:
