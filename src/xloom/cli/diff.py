@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
 @click.option("--values", is_flag=True, help="Run both, and name the first instruction whose value differs.")
 @click.option(
     "--against",
-    metavar="interpreter|jaxlib|cpu:PASSES",
-    help="Of one program: whose values its native code's are to be; with cpu:PASSES, those of its native code without "
-    "these passes, with them being judged.",
+    metavar="interpreter|cpu|jaxlib|pjrt:BACKEND|cpu:PASSES",
+    help="Of one program: whose values its native code's are to be; a backend of PJRT is a platform of JAX's, or the "
+    "path of a plugin; with cpu:PASSES, those of its native code without these passes, with them being judged.",
 )
 @click.option(
     "--on",
-    type=click.Choice(["interpreter", "cpu", "jaxlib"]),
+    metavar="interpreter|cpu|jaxlib|pjrt:BACKEND",
     help="Who runs two programs, by default the interpreter; with --against, who is judged, by default the CPU.",
 )
 @click.option(
@@ -76,6 +77,7 @@ def diff(
       xloom diff model.hlo --pass algebraic-simplification what does a pass do?
       xloom diff model.hlo --values --against interpreter  which operator is compiled wrong?
       xloom diff model.hlo --values --against jaxlib --save wrong/
+      xloom diff model.hlo --values --on pjrt:xloom --against pjrt:cpu   two backends of PJRT
       xloom diff model.hlo --pass cse --values             which value does a pass change?
       xloom diff before.hlo after.hlo --values --on cpu
 
@@ -116,6 +118,15 @@ def _after(module: Module, passes: str) -> Module:
     return after
 
 
+def _name_platforms(*sides: str) -> None:
+    """JAX has the platforms that are asked for, unless its environment says which."""
+    from xloom.difference.sides import PJRT
+
+    names = [name.removeprefix(PJRT) for name in sides if name.startswith(PJRT) and os.sep not in name]
+    if names:
+        os.environ.setdefault("JAX_PLATFORMS", ",".join(dict.fromkeys([*names, "cpu"])))
+
+
 def _values(
     module: Module,
     other: str | None,
@@ -129,6 +140,7 @@ def _values(
     from xloom.difference.search import Program, between, first_difference
     from xloom.difference.sides import side
 
+    _name_platforms(on or "", against or "")
     arguments = program_arguments(module, inputs, seed)
     if against is not None and not against.startswith("cpu:"):
         return first_difference(Program(module, side(on or "cpu")), Program(module, side(against)), arguments)

@@ -4,7 +4,7 @@ structure.py     what was added, removed, changed and moved
 matching.py      which instruction of one module is which of the other
 fingerprints.py  what two computations of the same values have in common
 markup.py        a comparison as text in colour, and as a page of HTML side by side
-sides.py         who computes values: the interpreter, native code, XLA:CPU
+sides.py         who computes values: the interpreter, native code, backends of PJRT
 cuts.py          parts of a module, which give other values of it
 bounded.py       which values may be roundings of one
 search.py        the first instruction whose value differs
@@ -13,7 +13,7 @@ found.py         what was found, and the files that reproduce it
 
 from xloom.difference.found import FirstDifference
 from xloom.difference.search import Program, between, first_difference
-from xloom.difference.sides import Interpreter, Native, Side, XlaCpu
+from xloom.difference.sides import Interpreter, Native, Pjrt, Side
 from xloom.difference.structure import Change, ModuleDiff, diff
 
 __all__ = [
@@ -22,9 +22,9 @@ __all__ = [
     "Interpreter",
     "ModuleDiff",
     "Native",
+    "Pjrt",
     "Program",
     "Side",
-    "XlaCpu",
     "between",
     "diff",
     "first_difference",

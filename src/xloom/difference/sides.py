@@ -1,4 +1,4 @@
-"""Who computes values of a module: the interpreter, native code, XLA:CPU."""
+"""Who computes values of a module: the interpreter, native code, XLA:CPU, any backend of PJRT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, TOKEN, Value
-from xloom.stablehlo.reference import run_on_xla_cpu
+from xloom.stablehlo.reference import CPU, run_by_pjrt
 
 
 class Side(Protocol):
@@ -95,14 +95,15 @@ class Native(_Compiled):
 
 
 @dataclass
-class XlaCpu(_Compiled):
-    """jaxlib's XLA:CPU (extra `jax`)."""
+class Pjrt(_Compiled):
+    """A backend of PJRT by jaxlib's client (extra `jax`): a platform of JAX's, or the library of a plugin."""
 
     name: str = "XLA:CPU"
+    backend: str = CPU
 
     def _compiled(self, module: Module) -> Callable[..., Value]:
         def run(*arguments: Value) -> Value:
-            results = iter(run_on_xla_cpu(module, arguments))
+            results = iter(run_by_pjrt(self.backend, module, arguments))
             return _nested(module.entry.root.shape, results)
 
         return run
@@ -114,9 +115,17 @@ def _nested(shape: Shape, leaves: Iterator[np.ndarray]) -> Value:
     return next(leaves) if shape.is_array else TOKEN
 
 
+PJRT = "pjrt:"
+"""What names of backends of PJRT begin with."""
+
+
 def side(name: str) -> Side:
-    """By its name in commands. Raises XloomError for another one."""
-    made: dict[str, Callable[[], Side]] = {"interpreter": Interpreter, "cpu": Native, "jaxlib": XlaCpu}
+    """By its name in commands: `pjrt:` is followed by a platform or a path. Raises XloomError for another one."""
+    made: dict[str, Callable[[], Side]] = {"interpreter": Interpreter, "cpu": Native, "jaxlib": Pjrt}
+    backend = name.removeprefix(PJRT)
+    if backend and backend != name:
+        return Pjrt(name, backend=backend)
     if name not in made:
-        raise XloomError(f"there is no way to compute values called {name!r}", hint=f"one of {', '.join(made)}")
+        hint = f"one of {', '.join(made)}, or {PJRT} and a platform of JAX's or a plugin's library"
+        raise XloomError(f"there is no way to compute values called {name!r}", hint=hint)
     return made[name]()

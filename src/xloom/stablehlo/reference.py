@@ -1,7 +1,9 @@
-"""Runs an HLO module on jaxlib's XLA:CPU, as a reference (extra `jax`)."""
+"""Runs an HLO module on a backend of PJRT by jaxlib's client, as a reference: XLA:CPU, or another (extra `jax`)."""
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,23 +12,40 @@ import numpy as np
 from xloom.errors import EvaluationError, MissingExtraError
 from xloom.hlo.module import Module
 
+CPU = "cpu"
+"""JAX's platform whose code is XLA:CPU's."""
+
 
 def run_on_xla_cpu(module: Module, arguments: Sequence[Any]) -> list[np.ndarray]:
     """The results, flat. Raises MissingExtraError without jaxlib, EvaluationError when it does not take the module."""
-    return [np.asarray(r[0]) for r in compiled_by_xla_cpu(module, arguments)()]
+    return run_by_pjrt(CPU, module, arguments)
+
+
+def run_by_pjrt(backend: str, module: Module, arguments: Sequence[Any]) -> list[np.ndarray]:
+    """The results, flat. `backend` is a platform of JAX's, or the path of a library that is a PJRT plugin.
+
+    Raises as `run_on_xla_cpu`, and EvaluationError where there is no such backend.
+    """
+    return [np.asarray(r[0]) for r in compiled_by_pjrt(backend, module, arguments)()]
 
 
 def compiled_by_xla_cpu(module: Module, arguments: Sequence[Any]) -> Callable[[], list[list[Any]]]:
     """A run of the module, which returns when its results are there. Raises as `run_on_xla_cpu`."""
+    return compiled_by_pjrt(CPU, module, arguments)
+
+
+def compiled_by_pjrt(backend: str, module: Module, arguments: Sequence[Any]) -> Callable[[], list[list[Any]]]:
+    """A run of the module, which returns when its results are there. Raises as `run_by_pjrt`."""
     try:
         import jax
-        from jax._src import compiler, xla_bridge
+        from jax._src import compiler
         from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
         from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError as error:
         raise MissingExtraError(f"jaxlib is not installed ({error})", hint="pip install 'xloom[jax]'") from error
+    name = "XLA:CPU" if backend == CPU else backend
     with jax.enable_x64(True):
-        client = xla_bridge.get_backend("cpu")
+        client = _client(backend)
         device = client.local_devices()[0]
         options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
         try:
@@ -36,16 +55,35 @@ def compiled_by_xla_cpu(module: Module, arguments: Sequence[Any]) -> Callable[[]
             loaded = client.compile_and_load(program, _jax.DeviceList((device,)), options)
             leaves = [jax.device_put(np.asarray(a), device) for a in _leaves(arguments)]
         except Exception as error:
-            raise EvaluationError(f"XLA:CPU refuses this module: {str(error).splitlines()[0]}") from error
+            raise EvaluationError(f"{name} refuses this module: {str(error).splitlines()[0]}") from error
 
     def run() -> list[list[Any]]:
         try:
             results = loaded.execute_sharded(leaves).disassemble_into_single_device_arrays()
             return jax.block_until_ready(results)
         except Exception as error:
-            raise EvaluationError(f"XLA:CPU fails to run this module: {str(error).splitlines()[0]}") from error
+            raise EvaluationError(f"{name} fails to run this module: {str(error).splitlines()[0]}") from error
 
     return run
+
+
+@functools.cache
+def _client(backend: str) -> Any:
+    """One for each process: two of a plugin may not share a device."""
+    from jax._src import xla_bridge
+    from jaxlib import xla_client
+
+    try:
+        if os.sep not in backend:
+            return xla_bridge.get_backend(backend)
+        if not xla_client.pjrt_plugin_loaded(backend):
+            xla_client.load_pjrt_plugin_dynamically(backend, backend)
+        return xla_client.make_c_api_client(backend)
+    except Exception as error:
+        raise EvaluationError(
+            f"there is no backend {backend!r}: {str(error).splitlines()[0]}",
+            hint="JAX_PLATFORMS names the platforms of JAX that are there, as xloom,cpu; a path is a plugin's library",
+        ) from error
 
 
 def _leaves(values: Sequence[Any]) -> list[Any]:

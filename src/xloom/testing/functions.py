@@ -23,9 +23,10 @@ def first_difference(
     """The first operator of a program whose value differs by more than rounding; None if there is none.
 
     `f` is a module or its file, a function of JAX, or a function or model of PyTorch, as HLO before any pass; `args`
-    are its arguments. `on` says whose values are judged, `against` who is right: "cpu" (native code), "interpreter", or
-    "jaxlib" (XLA:CPU). Each operator is judged for the values that its operands have `on` that side. Raises ShapeError
-    for arguments that do not fit, LoweringError for operators of PyTorch that there is no HLO for.
+    are its arguments. `on` says whose values are judged, `against` who is right: "cpu" (native code), "interpreter",
+    "jaxlib" (XLA:CPU), or "pjrt:" and a platform of JAX's or the path of a plugin. Each operator is judged for the
+    values that its operands have `on` that side. Raises ShapeError for arguments that do not fit, LoweringError for
+    operators of PyTorch that there is no HLO for.
     """
     module, values = _program(f, args)
     return search(Program(module, side(on)), Program(module, side(against)), values)
