@@ -220,3 +220,12 @@ def test_of_what_a_sort_does_at_once_one_thing_is_left():
     reduced = xl.reduce(xl.parse(SEVERAL), has("sort"))
     assert sorted(opcodes(reduced)) == ["parameter"] * 3 + ["sort"]
     assert "pred[1]" in reduced.to_text() and "f32" not in reduced.to_text()
+
+
+def test_what_a_reduction_calls_is_computed_beside_what_else_is_needed():
+    text = UNREAD.replace(
+        "unread = f32[] tanh(a) ROOT c = f32[] add(a, b)", "t = f32[] tanh(a) ROOT c = f32[] add(t, b)"
+    )
+    text = text.replace("negate(y)", "cosine(y)")
+    reduced = xl.reduce(xl.parse(text), lambda module: {"cosine", "tanh"} <= set(opcodes(module)))
+    assert sorted(set(opcodes(reduced)) - {"tuple"}) == ["cosine", "parameter", "tanh"]

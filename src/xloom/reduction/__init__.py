@@ -6,7 +6,7 @@ reductions.py    the table of reductions, in the order in which they are tried
 base.py          what a reduction is: places of a module, and what is done at them
 cleaning.py      what nothing reads is removed after each step
 extraction.py    parts of the entry become parameters and outputs
-callees.py       a called computation becomes the entry
+callees.py       a called computation becomes the entry, or a part of it
 dead_code.py     what nothing reads goes, or becomes the result
 outputs.py       results of the entry
 inlining.py      calls, fusions, branches and loops become what they call

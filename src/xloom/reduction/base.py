@@ -67,6 +67,12 @@ def forget_signature(module: Module) -> None:
     config.alias_passthrough_params = False
 
 
+def outputs_of(module: Module) -> list[Instruction]:
+    """The results of the entry, each once."""
+    root = module.entry.root
+    return list(dict.fromkeys(root.operands)) if root.opcode == "tuple" else [root]
+
+
 def set_outputs(module: Module, outputs: Sequence[Instruction]) -> None:
     """Makes these the results of the entry: one of them, or a tuple."""
     forget_signature(module)

@@ -10,7 +10,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.loops import is_element
-from xloom.reduction.base import Reduction, Site, UnfitError, set_outputs
+from xloom.reduction.base import Reduction, Site, UnfitError, outputs_of, set_outputs
 from xloom.reduction.substitution import zeros
 
 
@@ -23,7 +23,7 @@ class ParameterToOutput(Reduction):
 
     def sites(self, module: Module) -> list[Site]:
         """See Reduction."""
-        outputs = _outputs(module)
+        outputs = outputs_of(module)
         return [
             (p, n)
             for p, parameter in enumerate(module.entry.parameters)
@@ -34,8 +34,8 @@ class ParameterToOutput(Reduction):
     def apply(self, module: Module, sites: Sequence[Site]) -> None:
         """See Reduction."""
         ((p, n),) = sites
-        parameter, output = module.entry.parameters[p], _outputs(module)[n]
-        outputs = [o for o in _outputs(module) if o is not parameter]
+        parameter, output = module.entry.parameters[p], outputs_of(module)[n]
+        outputs = [o for o in outputs_of(module) if o is not parameter]
         readers = [user for user in parameter.users if not _depends(output, user)]
         for user in readers:
             for k, operand in enumerate(user.operands):
@@ -53,7 +53,7 @@ class IdleState(Reduction):
 
     def sites(self, module: Module) -> list[Site]:
         """See Reduction."""
-        outputs = _outputs(module)
+        outputs = outputs_of(module)
         return [
             (k, n)
             for k, i in enumerate(module.entry.instructions)
@@ -65,7 +65,7 @@ class IdleState(Reduction):
     def apply(self, module: Module, sites: Sequence[Site]) -> None:
         """See Reduction."""
         ((k, n),) = sites
-        idle, outputs = module.entry.instructions[k], _outputs(module)
+        idle, outputs = module.entry.instructions[k], outputs_of(module)
         state = outputs[n]
         if _depends(state, idle) or any(len(module.callers()[c]) > 1 for c in idle.called_computations):
             raise UnfitError
@@ -96,11 +96,6 @@ def _is_idle(instruction: Instruction) -> bool:
 
 def _hands_on(computation: Computation) -> bool:
     return computation.root.opcode == "parameter" and len(computation.parameters) == 1
-
-
-def _outputs(module: Module) -> list[Instruction]:
-    root = module.entry.root
-    return list(dict.fromkeys(root.operands)) if root.opcode == "tuple" else [root]
 
 
 def _depends(one: Instruction, other: Instruction) -> bool:

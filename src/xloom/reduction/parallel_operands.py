@@ -11,7 +11,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import results_shape
 from xloom.passes.loops import is_element
-from xloom.reduction.base import Places, Reduction, Site, UnfitError, host, numbered, set_outputs
+from xloom.reduction.base import Places, Reduction, Site, UnfitError, host, numbered, outputs_of, set_outputs
 from xloom.reduction.substitution import zeros
 
 _SCATTER_INDICES = 1
@@ -99,8 +99,7 @@ def _shorten(computation: Computation, parameters: set[int], result: int) -> Non
 
 def _read_instead(module: Module, old: Instruction, new: Instruction, number: int) -> None:
     """Who reads other results reads those of `new`, who reads this one zeros."""
-    root = module.entry.root
-    outputs = list(root.operands) if root.opcode == "tuple" else [root]
+    outputs = outputs_of(module)
     for part in old.users:
         if not is_element(part, old):
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xloom.reduction.attributes import Annotations, Header, OptionalAttributes
 from xloom.reduction.base import Reduction
-from xloom.reduction.callees import CalleeAsEntry
+from xloom.reduction.callees import CalleeAsEntry, CalleeBeside
 from xloom.reduction.chains import IdleState, ParameterToOutput
 from xloom.reduction.constants import Constants
 from xloom.reduction.dead_code import Unread, UnreadToResult
@@ -38,6 +38,7 @@ REDUCTIONS: tuple[Reduction, ...] = (
     Dimensions(),
     ElementTypes(),
     OtherCallee(),
+    CalleeBeside(),
     ParameterToOutput(),
     IdleState(),
     OptionalAttributes(),
