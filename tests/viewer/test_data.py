@@ -96,6 +96,22 @@ def test_the_plan_has_every_thunk_and_no_more_memory_than_there_is(module, data)
     assert 8 * 16 * 4 <= max(live) <= memory.peak_bytes
 
 
+def test_the_plan_has_the_scratch_memory_of_kernels():
+    text = """ENTRY main { x = f64[200,200] parameter(0) y = f64[200,200] add(x, x)
+      ROOT c = f64[200,200] cholesky(y), lower=true }"""
+    module = xl.parse(text)
+    data = xl.show(module).data
+    plan, strings = data["plan"], data["strings"]
+    (scratch,) = [a for a in plan["arrays"] if a["kind"] == "scratch"]
+    (thunk,) = [t for t in plan["thunks"] if t["opcode"] == "cholesky"]
+    assert scratch["first"] == scratch["last"] == thunk["position"]
+    assert plan["arrays"].index(scratch) in thunk["writes"] and plan["has_scratch"]
+    assert [strings[k] for k in scratch["values"][0]] == [strings[thunk["roots"][0]], "scratch memory", ""]
+    _, _, program = lowered(prepared(module), process_target())
+    temporaries = [a["bytes"] for a in plan["arrays"] if a["kind"] in ("arena", "scratch")]
+    assert min(temporaries) > 0 and sum(temporaries) == program.arena_bytes
+
+
 def test_what_cannot_be_compiled_is_shown_with_the_reason():
     module = xl.parse("HloModule m\nENTRY e { x = f32[<=4] parameter(0)  ROOT n = f32[<=4] negate(x) }")
     data = xl.show(module).data

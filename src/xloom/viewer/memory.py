@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue, leaf_count
@@ -13,7 +14,9 @@ from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.schedule.order import values_read
 from xloom.codegen.schedule.thunks import ScheduledComputation, roots_of, scheduled
+from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.printers.names import array_name, array_shape
+from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.llvm.target import process_target
@@ -26,15 +29,30 @@ _WHOLE_RUN = ("argument", "result", "constant", "code")
 def plan(module: Module, strings: Strings) -> dict[str, Any]:
     """The thunks of a prepared module in program order, and its arrays.
 
-    Names of instructions are numbers of strings. What kernels need as scratch memory is not in it: that is known when
-    their code is made.
+    Names of instructions are numbers of strings. Scratch memory of kernels is among the arrays where the program has
+    native code, as `has_scratch` says.
     """
     schedule = scheduled(module.entry)
     assignment = assigned(schedule, process_target())
     writer = _Writer(assignment, strings)
     run(writer.computation(schedule, 0))
     writer.thunks.sort(key=lambda thunk: thunk["position"])
-    return {"thunks": writer.thunks, "arrays": writer.arrays}
+    scratch = _scratch_memory(assignment)
+    writer.add_scratch(scratch or {})
+    return {"thunks": writer.thunks, "arrays": writer.arrays, "has_scratch": scratch is not None}
+
+
+def _scratch_memory(assignment: BufferAssignment) -> Counter[int] | None:
+    """Bytes by the position of a thunk, which are known when its code is written; None without native code."""
+    entry = EntryBuilder(assignment, None)
+    try:
+        entry.emit()
+    except LoweringError:
+        return None
+    found: Counter[int] = Counter()
+    for allocation in entry.scratch_memory:
+        found[allocation.first] += allocation.nbytes
+    return found
 
 
 class _Writer:
@@ -55,6 +73,18 @@ class _Writer:
                 [strings(value[0].name), strings(array_name(value)), strings(str(array_shape(value)))]
             )
         self.numbers = numbers
+
+    def add_scratch(self, by_position: Mapping[int, int]) -> None:
+        """Adds an array for each thunk that has memory for itself."""
+        at = {thunk["position"]: thunk for thunk in self.thunks}
+        for position, nbytes in by_position.items():
+            thunk = at.get(position)
+            if thunk is None or not nbytes:
+                continue
+            thunk["writes"].append(len(self.arrays))
+            names = [[root, self.strings("scratch memory"), self.strings("")] for root in thunk["roots"][:1]]
+            array = {"kind": "scratch", "bytes": nbytes, "first": position, "last": position, "values": names}
+            self.arrays.append(array)
 
     def computation(self, schedule: ScheduledComputation, depth: int) -> Nested[None]:
         """Adds the thunks of a computation, and of those that they enter."""

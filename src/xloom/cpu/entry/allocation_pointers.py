@@ -37,7 +37,8 @@ class AllocationPointers:
         self._in_arena: dict[BufferAllocation, ir.GEPInstr] = {}
         self._stack: ir.Value | None = None
         self._stack_budget = StackBudget(len(assignment.stack))
-        self._scratch: list[BufferAllocation] = []
+        self.scratch_memory: list[BufferAllocation] = []
+        """What thunks have of the arena for themselves, each for one position."""
         for result in assignment.results_for_temporaries:
             self.of(result)  # before anything that lies there
 
@@ -68,7 +69,7 @@ class AllocationPointers:
         """Memory for the current thunk."""
         allocation = BufferAllocation("arena", nbytes)
         allocation.use(self.position)
-        self._scratch.append(allocation)
+        self.scratch_memory.append(allocation)
         return allocation
 
     def temporary(self, nbytes: int) -> BufferAllocation:
@@ -96,7 +97,7 @@ class AllocationPointers:
 
         Raises OutOfMemoryError for more than can be addressed.
         """
-        temporaries = [*self._assignment.arena, *self._scratch]
+        temporaries = [*self._assignment.arena, *self.scratch_memory]
         arena_bytes = assign_offsets(temporaries, self._assignment.results_for_temporaries)
         if arena_bytes > ADDRESSED:
             message = f"temporary arrays need {arena_bytes} bytes, more than a process can address"

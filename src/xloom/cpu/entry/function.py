@@ -210,6 +210,11 @@ class EntryBuilder:
         """Memory for the current thunk."""
         return self._memory.scratch(nbytes)
 
+    @property
+    def scratch_memory(self) -> list[BufferAllocation]:
+        """What thunks have of the arena for themselves, each alive at the position of its thunk."""
+        return self._memory.scratch_memory
+
     @contextmanager
     def recorded(self) -> Iterator[list[Event]]:
         """What is emitted in the `with` does to memory, which is no part of `events` then."""

@@ -105,7 +105,7 @@ class MemoryView {
     const alive = this.temporaries.filter((array) => array.first <= k && array.last >= k).sort((a, b) => b.bytes - a.bytes);
     const total = this.live[k];
     byId("memory-title").textContent = `Step ${k}${k === this.peak ? ", the peak" : ""}: ${bytesText(total)} in ${countText(alive.length, "temporary array")}`;
-    byId("memory-note").textContent = `${bytesText(this.base)} of arguments, results and constants are there all the time. What kernels need as scratch memory is not counted.`;
+    byId("memory-note").textContent = `${bytesText(this.base)} of arguments, results and constants are there all the time.${this.plan.hasScratch ? "" : " What kernels need as scratch memory is not counted."}`;
     const reads = new Set(thunk.reads.map((number) => this.plan.arrays[number]));
     const writes = new Set(thunk.writes.map((number) => this.plan.arrays[number]));
     const use = (array) => this.plan.arrays.find((each) => each.values === array.values);

@@ -275,6 +275,7 @@ class Plan {
     this.program = program;
     this.thunks = data.thunks;
     this.arrays = data.arrays;
+    this.hasScratch = data.has_scratch;
     this.byInstruction = new Map();
     for (const thunk of this.thunks) {
       for (const name of [...thunk.roots, ...thunk.inlined]) {
