@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
+from xloom.difference.sides import Recorder
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.literal import literal
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape
-from xloom.interpreter import Evaluator
 from xloom.interpreter.registry import Value
 
 DISAGREES = "disagrees"
@@ -102,29 +102,14 @@ def _cut(
     return known
 
 
-class _Recorder(Evaluator):
-    """Keeps the values of one computation."""
-
-    def __init__(self, module: Module, computation: Computation):
-        super().__init__(module)
-        self.computation = computation
-        self.values: dict[Instruction, Value] = {}
-
-    def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
-        value = super().apply(instruction, operands)
-        if instruction.parent is self.computation:
-            self.values[instruction] = value
-        return value
-
-
 def computation_values(
     module: Module, computation: Computation, arguments: Sequence[Value]
 ) -> dict[Instruction, Value]:
     """The interpreter's value of every instruction of one computation."""
-    recorder = _Recorder(module, computation)
+    recorder = Recorder(module, computation=computation)
     recorder.call(computation, arguments)
     values = dict(zip(computation.parameters, arguments, strict=True))
-    return {**values, **recorder.values}
+    return {**values, **recorder.recorded}
 
 
 def _extract(

@@ -11,6 +11,7 @@ import numpy as np
 from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.difference.cuts import observing
 from xloom.errors import XloomError
+from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
@@ -32,16 +33,17 @@ class Side(Protocol):
 
 
 class Recorder(Evaluator):
-    """The interpreter, which keeps the values of a module's entry."""
+    """The interpreter, which keeps the latest values of one computation, by default the entry."""
 
-    def __init__(self, module: Module, rules: Any = RULES):
+    def __init__(self, module: Module, rules: Any = RULES, computation: Computation | None = None):
         super().__init__(module, rules=rules)
+        self._computation = computation or module.entry
         self.recorded: dict[Instruction, Value] = {}
 
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """See Evaluator."""
         value = super().apply(instruction, operands)
-        if instruction.parent is self.module.entry:
+        if instruction.parent is self._computation:
             self.recorded[instruction] = value
         return value
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xloom.errors import EvaluationError, XloomError
+from tests.judges.limited import Limited
+from xloom.errors import XloomError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter import RULES, Evaluator
@@ -17,7 +18,6 @@ from xloom.interpreter.registry import Rule, Value
 from xloom.interpreter.samples import random_arguments
 
 _PLAIN = frozenset(("parameter", "constant", "tuple", "get-tuple-element"))
-_STEPS = 200_000
 _SAMPLES = 3
 """Sets of arguments that values are compared for."""
 
@@ -146,20 +146,8 @@ def _differs(
     raise AssertionError("no result depends on any operator")
 
 
-class _Limited(Evaluator):
-    """Raises EvaluationError for a program that goes on and on: its loop has lost its counter."""
-
-    steps = _STEPS
-
-    def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
-        self.steps -= 1
-        if not self.steps:
-            raise EvaluationError("it does not end")
-        return super().apply(instruction, operands)
-
-
 def _values(module: Module, rules: dict[str, Rule], seed: int) -> list[bytes]:
-    value = _Limited(module, rules=rules).call(module.entry, random_arguments(module, seed))
+    value = Limited(module, rules=rules).call(module.entry, random_arguments(module, seed))
     return [leaf.tobytes() for leaf in leaves(value)]
 
 
