@@ -229,3 +229,18 @@ def test_what_a_reduction_calls_is_computed_beside_what_else_is_needed():
     text = text.replace("negate(y)", "cosine(y)")
     reduced = xl.reduce(xl.parse(text), lambda module: {"cosine", "tanh"} <= set(opcodes(module)))
     assert sorted(set(opcodes(reduced)) - {"tuple"}) == ["cosine", "parameter", "tanh"]
+
+
+def test_windows_become_one_element():
+    text = """HloModule m
+    more { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=GE }
+    add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+    ENTRY main { x = f32[6,8] parameter(0) s = f32[3,4] parameter(1) zero = f32[] constant(0)
+      w = f32[6,8] select-and-scatter(x, s, zero), window={size=2x2 stride=2x2}, select=more, scatter=add
+      y = f32[5,8] reduce-window(w, zero), window={size=2x1}, to_apply=add
+      ROOT r = f32[5,8] tanh(y) }"""
+    reduced = xl.reduce(xl.parse(text), has("select-and-scatter"))
+    assert opcodes(reduced).count("parameter") == 2 + 1 and "size=1x1" in reduced.to_text()
+    assert "pred[1,1]" in reduced.to_text()
+    reduced = xl.reduce(xl.parse(text), lambda module: {"select-and-scatter", "reduce-window"} <= set(opcodes(module)))
+    assert "size=2" not in reduced.to_text()

@@ -13,6 +13,7 @@ inlining.py      calls, fusions, branches and loops become what they call
 substitution.py  a value becomes an operand, another value of its shape, or zeros
 parallel_operands.py  of several things that an operator does at once
 loop_state.py    elements of a loop's state
+windows.py       of one element
 dimensions.py    sizes
 types.py         of elements
 merging.py       computations that can stand for one another

@@ -17,6 +17,7 @@ from xloom.reduction.outputs import Outputs, OutputToCopy
 from xloom.reduction.parallel_operands import ParallelOperands
 from xloom.reduction.substitution import ValueToOperand, ValueToZeros
 from xloom.reduction.types import ElementTypes
+from xloom.reduction.windows import UnitWindows
 
 REDUCTIONS: tuple[Reduction, ...] = (
     Header(),
@@ -35,6 +36,7 @@ REDUCTIONS: tuple[Reduction, ...] = (
     ValueToOperand(),
     ValueToZeros(),
     Constants(),
+    UnitWindows(),
     Dimensions(),
     ElementTypes(),
     OtherCallee(),

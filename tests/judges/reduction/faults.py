@@ -53,9 +53,18 @@ def crash_on_a_pair(module: Module, chance: random.Random) -> Fault:
 
 def crash_on_two(module: Module, chance: random.Random) -> Fault:
     """A compiler that crashes where two operators that need not be near are in one module."""
-    opcodes = sorted({i.opcode for i in module.instructions} - _PLAIN)
-    one, two = chance.sample(opcodes, 2)
+    return _beside(*chance.sample(sorted({i.opcode for i in module.instructions} - _PLAIN), 2))
 
+
+def crash_on_two_that_call(module: Module, chance: random.Random) -> Fault:
+    """The same of operators that call computations: loops, sorts, reductions; of one, and another, if there are none."""
+    opcodes = sorted({i.opcode for i in module.instructions} - _PLAIN)
+    calling = sorted({i.opcode for i in module.instructions if i.called_computations})
+    one = chance.choice(calling)
+    return _beside(one, chance.choice([o for o in (calling if len(calling) > 1 else opcodes) if o != one]))
+
+
+def _beside(one: str, two: str) -> Fault:
     def fails(smaller: Module) -> bool:
         return {one, two} <= {i.opcode for i in smaller.instructions}
 
@@ -151,5 +160,5 @@ def _values(module: Module, rules: dict[str, Rule], seed: int) -> list[bytes]:
     return [leaf.tobytes() for leaf in leaves(value)]
 
 
-FAULTS = (crash_on_a_pair, crash_on_two, invalid_after_a_pass, wrong_rule, dropped_operator)
+FAULTS = (crash_on_a_pair, crash_on_two, crash_on_two_that_call, invalid_after_a_pass, wrong_rule, dropped_operator)
 """What is planted, in turn."""
