@@ -79,6 +79,20 @@ def test_the_environment_says_what_is_checked(monkeypatch):
     assert isinstance(xl.compile(xl.parse(LOG), check=[]), Executable)
 
 
+DYNAMIC = """HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[<=5] parameter(0) z = f32[] constant(0) l = f32[<=5] log(x)
+  s = f32[] reduce(l, z), dimensions={0}, to_apply=add ROOT t = (f32[], f32[<=5]) tuple(s, l) }"""
+
+
+def test_arrays_of_dynamic_size_are_checked_without_what_is_beyond_their_size():
+    run = xl.compile(xl.parse(DYNAMIC), check=["nan", "inf"])
+    total, logarithms = run(np.array([1, np.e, 1], np.float32))  # log(0) of the padding is -inf
+    assert total == 1 and logarithms.shape == (3,)
+    with pytest.raises(CheckError, match=r"log makes NaN .* element \[1\] of 2; %x\[1\] = -2.0"):
+        run(np.array([1, -2], np.float32))
+
+
 def test_unknown_checks_are_refused(monkeypatch):
     with pytest.raises(XloomError, match="no check of values is called 'nans'") as caught:
         xl.compile(xl.parse(LOG), check=["nans"])

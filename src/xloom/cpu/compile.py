@@ -21,6 +21,7 @@ from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.checked_executable import CheckedExecutable, checked
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable
+from xloom.cpu.runtime.interpreted_checks import InterpretedChecks
 from xloom.cpu.runtime.memory_pool import aligned
 from xloom.cpu.runtime.sanitized_executable import CallingExecutable, GuardedExecutable
 from xloom.cpu.runtime.serialized_executable import LinkedExecutable, SerializedExecutable
@@ -41,6 +42,7 @@ from xloom.llvm.shared_code import compare, is_checked
 from xloom.llvm.target import Target, process_target
 from xloom.passes import run_passes
 from xloom.passes.dynamic_padding import has_dynamic
+from xloom.passes.effects import Effects
 from xloom.thread_count import thread_count
 
 linked: cache.Recent[LinkedExecutable] = cache.Recent(cache.MEMORY_BYTES)
@@ -58,7 +60,7 @@ def compile(
     """Native code for `module`, which stays as it is, made for `target`: for the host unless $XLOOM_TARGET says else.
 
     Runs raise CheckError where they do what `check` names of `xloom.checks.VALUE_CHECKS`, $XLOOM_CHECK if it is None:
-    not those of programs of several devices, or with arrays of dynamic size.
+    not those of programs of several devices, nor with arrays of dynamic size and effects.
     Raises VerifyError for an invalid module, LoweringError for what has no native code and for a target whose code
     does not run here, XloomError for a check that there is not.
     """
@@ -67,7 +69,10 @@ def compile(
     if wanted and not is_spmd(module) and not has_dynamic(module) and overgrown_call(module.entry) is None:
         verify(module)
         return checked(module, wanted, partial(_compiled, target=target))
-    return _compiled(module, target)
+    executable = _compiled(module, target)
+    if wanted and isinstance(executable, DynamicExecutable) and not Effects().of_computation(module.entry):
+        return InterpretedChecks(executable, wanted)
+    return executable
 
 
 def _compiled(module: Module, target: Target) -> Any:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from xloom.calls.sanitizer import sanitize
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable, nested
-from xloom.errors import CheckError, CustomCallError, XloomError
+from xloom.cpu.runtime.interpreted_checks import interpret_checked
+from xloom.errors import CheckError, XloomError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.non_finite import is_inexact
 from xloom.hlo.shape import Shape
-from xloom.interpreter.first_fault import evaluate_checked
 from xloom.interpreter.values import from_literal
 from xloom.passes.effects import Effects
 from xloom.passes.instrumentation import instrumented
@@ -114,17 +112,11 @@ class CheckedExecutable:
 
     def _interpret(self, arguments: Sequence[Any], infeed: Sequence[Any]) -> str:
         """Raises CheckError that says where it happens; else why it does not."""
-        watched = sanitize() if "unwritten" in self._checks else nullcontext()
         try:
-            with watched:
-                evaluate_checked(self.module, *arguments, checks=self._checks, infeed=infeed)
+            interpret_checked(self.module, self._checks, arguments, infeed)
         except CheckError:
             raise
         except XloomError as error:
-            if isinstance(error, CustomCallError) and "did not write" in error.message:
-                found = CheckError(error.message, where=error.where)
-                found.check = "unwritten"
-                raise found from error
             return f"the interpreter, which would say where, cannot run the program: {error}"
         return "the interpreter, which rounds otherwise, does not do so"
 

@@ -19,14 +19,15 @@ class DynamicExecutable:
     def __init__(self, module: Module, padded: Any):
         self.module = module
         self.memory = padded.memory
-        self._padded = padded
+        self.padded = padded
+        """Native code for arrays as large as their bounds."""
         self._parameters = [(p.name, p.shape) for p in module.entry.parameters]
         self._result = module.entry.root.shape
 
     @property
     def outfeed(self) -> list[Any]:
         """What runs have fed out, in order."""
-        return self._padded.outfeed
+        return self.padded.outfeed
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """As `Executable`; arrays have their run-time sizes. Raises ShapeError for those that exceed a bound."""
@@ -34,4 +35,4 @@ class DynamicExecutable:
             raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
         values = [from_argument(a, shape, name) for a, (name, shape) in zip(arguments, self._parameters, strict=True)]
         padded = at_bounds(values, [shape for _, shape in self._parameters])
-        return cut(self._padded(*padded, **keywords), self._result)
+        return cut(self.padded(*padded, **keywords), self._result)
