@@ -70,6 +70,77 @@ def test_a_program_that_is_run_on_addresses():
     assert len(products) == 3 and len(taken.spans("execute")) == 1
 
 
+def _products(taken):
+    return [s for s in taken.spans("kernel") if s["args"]["opcode"] == "dot"]
+
+
+def test_programs_older_than_the_trace():
+    x, y = np.eye(8, dtype=np.float32), np.zeros((8, 8), np.float32)
+    program, other = xl.compile(xl.parse(LOOP)), xl.compile(xl.parse(LOOP))
+    assert isinstance(program, Executable) and isinstance(other, Executable)
+    program(x)
+    with trace() as taken:
+        assert np.array_equal(program(x), x)
+        (compiled,) = [s for s in taken.spans("compile") if s["name"] == "loop"]
+        assert "older than the trace" in compiled["args"]["note"]
+        program.call_at(struct.pack("Q", x.ctypes.data), struct.pack("Q", y.ctypes.data))
+        program.call_into([x], [y])
+        assert len([s for s in taken.spans("compile") if s["name"] == "loop"]) == 1
+    assert np.array_equal(y, x) and len(_products(taken)) == 9 and len(taken.spans("execute")) == 3
+    program(x)
+    with trace() as again:
+        program(x)
+    assert len(_products(again)) == 3 and not again.spans("compile")
+    with trace() as without:  # programs that do not run are not compiled
+        pass
+    assert other.timed and not without.spans()
+
+
+def test_a_module_that_was_changed_since(monkeypatch):
+    module = xl.parse("HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT y = f32[8] add(x, x) }")
+    x = np.ones(8, np.float32)
+    program = xl.compile(module)
+    module.entry.root.opcode = "multiply"
+    with trace() as taken:
+        assert program(x)[0] == 2
+    (compiled,) = taken.spans("compile")
+    assert "was changed" in compiled["args"]["note"] and not taken.spans("kernel")
+
+
+def test_donated_and_outfed_in_a_trace():
+    text = """HloModule m, input_output_alias={ {}: (0, {}, must-alias) }
+    ENTRY e { x = f32[8] parameter(0)  ROOT y = f32[8] add(x, x) }"""
+    program, x = xl.compile(xl.parse(text)), np.ones(8, np.float32)
+    with trace() as taken:
+        assert program(x, donated=[0]) is x and x[0] == 2
+    assert len(taken.spans("kernel")) == 1
+    text = "HloModule m\nENTRY e { t = token[] after-all() c = f32[] constant(3)  ROOT o = token[] outfeed(c, t) }"
+    program = xl.compile(xl.parse(text))
+    with trace():
+        program()
+    program()
+    assert program.outfeed == [3, 3]
+
+
+def test_several_devices_that_were_compiled_before():
+    text = """HloModule m, replica_count=2
+    add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+    ENTRY e { x = f32[8] parameter(0)  ROOT y = f32[8] all-reduce(x), replica_groups={}, to_apply=add }"""
+    client = Client.cpu(2)
+    program = client.compile(xl.parse(text))
+
+    def run():
+        rows = [[client.buffer_from_host(np.full(8, k + 1.0, np.float32), d)] for k, d in enumerate(client.devices)]
+        return [np.asarray(result)[0] for (result,) in program.execute_sharded(rows)]
+
+    assert run() == [3, 3]
+    with trace() as taken:
+        assert run() == [3, 3]
+    opcodes = [s["args"]["opcode"] for s in taken.spans("kernel")]  # an all-reduce is a gather, and sums
+    assert sorted(opcodes) == ["all-gather"] * 2 + ["fusion"] * 2
+    assert len([s for s in taken.spans("compile") if s["name"] == "m"]) == 1
+
+
 def test_transfers():
     client = Client.interpreter()
     with trace() as taken:

@@ -363,6 +363,15 @@ def profile():
         for event in events.values():
             assert 0 <= event.start_ns <= event.start_ns + event.duration_ns <= passed, (event, passed)
         assert dict(events["jit__lambda"].stats)["category"] in ("compile", "execute")
+    warm = jax.jit(lambda x: jnp.tanh(x))
+    warm(x).block_until_ready()
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            warm(x).block_until_ready()
+        (path,) = [os.path.join(p, n) for p, _, names in os.walk(folder) for n in names if n.endswith(".xplane.pb")]
+        data = jax.profiler.ProfileData.from_file(path)
+    events = [event for plane in data.planes if "xloom" in plane.name for line in plane.lines for event in line.events]
+    assert "tanh" in [e.name for e in events if dict(e.stats)["category"] == "kernel"], [e.name for e in events]
 
 
 def threads():

@@ -16,6 +16,7 @@ from xloom.cpu.custom_calls.custom_call import failure_callbacks
 from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR, EmittedProgram, KernelModule
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.entry.profiling import ThunkTimes, TimedEntryBuilder, TimedExecutable, TimedSpmdExecutable
+from xloom.cpu.entry.timed_twin import TimedTwin
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.checked_executable import CheckedExecutable, checked
@@ -90,7 +91,7 @@ def _compiled(module: Module, target: Target) -> Any:
             compare("key of a program", module.name, key, _key(module, target) or "")
         image = _found(key, module, target) if key else None
         if image is not None:
-            return Executable(module, image, key)
+            return _with_timed(Executable(module, image, key), target)
     if has_dynamic(module):
         padded = module.clone()
         padded.config.input_output_alias, padded.config.buffer_donors = [], []  # arguments are copied to their bounds
@@ -99,21 +100,32 @@ def _compiled(module: Module, target: Target) -> Any:
         compiled = _compiled(padded, target)
         return DynamicExecutable(module, compiled) if padding.changed else compiled
     if trace.active() is not None:
-        times = ThunkTimes()
-        with trace.span(module.name, "compile"):
-            image = _made(module, target, None, partial(TimedEntryBuilder, times=times))
-        return (TimedSpmdExecutable if is_spmd(module) else TimedExecutable)(module, image, times)
+        return _timed(module, target)
     key = _key(module, target)
     image = (_found(key, module, target) if key is not None else None) or _made(module, target, key)
     if identity is not None and key is not None:
         note_key(identity, module, target, key)
     if is_spmd(module):
-        return SpmdExecutable(module, image, key)
+        return _with_timed(SpmdExecutable(module, image, key), target)
     if active() is not None:
         return GuardedExecutable(module, image, key)
     if image.kept:  # it calls code outside
-        return CallingExecutable(module, image, key, partial(_guarded, module, target))
-    return Executable(module, image, key)
+        calling = CallingExecutable(module, image, key, partial(_guarded, module, target))
+        return _with_timed(calling, target)
+    return _with_timed(Executable(module, image, key), target)
+
+
+def _with_timed(executable: Executable, target: Target) -> Executable:
+    executable.timed = TimedTwin(executable, partial(_timed, executable.module, target), partial(_key, target=target))
+    return executable
+
+
+def _timed(module: Module, target: Target, **details: Any) -> TimedExecutable:
+    """A program that tells the trace of its kernels."""
+    times = ThunkTimes()
+    with trace.span(module.name, "compile", **details):
+        image = _made(module, target, None, partial(TimedEntryBuilder, times=times))
+    return (TimedSpmdExecutable if is_spmd(module) else TimedExecutable)(module, image, times)
 
 
 def _guarded(module: Module, target: Target) -> GuardedExecutable:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from xloom.codegen.buffer_values import leaf_shapes
@@ -117,6 +118,12 @@ class TimedExecutable(Executable):
         """Runs on arrays at addresses, as `Executable.call_at`, and hands the thunks' times to the trace."""
         with span(self.module.name, "execute"):
             super().call_at(arguments, results)
+            self._tell()
+
+    def call_into(self, arguments: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+        """Runs on row-major arrays, as `Executable.call_into`, and hands the thunks' times to the trace."""
+        with span(self.module.name, "execute"):
+            super().call_into(arguments, results)
             self._tell()
 
     def _tell(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.registry import TOKEN
 from xloom.interpreter.values import from_argument
+from xloom.trace import watch
 
 if TYPE_CHECKING:
     from xloom.cpu.runtime.serialized_executable import LinkedExecutable
@@ -37,6 +38,16 @@ _MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4, ctypes.py_objec
 _NOTHING: deque[Any] = deque()
 _MOST_DIMENSIONS = 64
 """Of NumPy's arrays."""
+_is_traced = False
+"""Whether a trace is being taken: a global of this file, which costs a run without one next to nothing."""
+
+
+def _note_trace(is_taken: bool) -> None:
+    global _is_traced
+    _is_traced = is_taken
+
+
+watch(_note_trace)
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,8 @@ class Executable:
 
     hidden: Sequence[tuple[str, Shape]] = ()
     """Arguments after those that the module has parameters for."""
+    timed: Callable[[], Executable | None] = staticmethod(lambda: None)
+    """Gives the same program with a clock around its kernels, which runs in its place while a trace is taken."""
 
     def __init__(self, module: Module, image: LinkedExecutable, key: str | None = None):
         self.module = module
@@ -150,6 +163,8 @@ class Executable:
         written to. Raises ShapeError for arguments that do not fit, CustomCallError where a call fails: nothing after
         it runs.
         """
+        if _is_traced and (timed := self.timed()) is not None:
+            return timed(*arguments, infeed=infeed, donated=donated)
         if len(arguments) != len(self._parameters):
             raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
         queue = deque(infeed) if self._calls else _NOTHING
@@ -190,12 +205,18 @@ class Executable:
         """
         if self._calls:
             raise UnsupportedError(f"{self.module.name} calls code that is not its own")
+        if _is_traced and (timed := self.timed()) is not None:
+            timed.call_at(arguments, results)
+            return
         arena = self._arena()
         if self._main(arguments, results, self._constant_table, arena.address, None) == INTERRUPTED:
             raise pool().interrupts.taken()
 
     def call_into(self, arguments: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
         """Runs it on row-major arrays, with results in arrays that the caller has made, one per leaf."""
+        if _is_traced and (timed := self.timed()) is not None:
+            timed.call_into(arguments, results)
+            return
         self._run(list(arguments), deque(), dict(enumerate(results)))
 
     def _outputs(self, aliased: dict[int, np.ndarray]) -> tuple[np.ndarray, ...]:

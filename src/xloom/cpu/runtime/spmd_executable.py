@@ -16,6 +16,7 @@ from xloom.errors import EvaluationError
 from xloom.hlo.dtype import u64
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
+from xloom.trace import active
 
 
 def is_spmd(module: Module) -> bool:
@@ -48,6 +49,9 @@ class SpmdExecutable(Executable):
             rendezvous = self.rendezvous()
             rendezvous.fail("it has not been started")
             participant = rendezvous.participant(0, 0)
+        timed: Any = self.timed() if active() is not None else None
+        if timed is not None:
+            return timed(*arguments, participant=participant, **options)
         return super().__call__(*arguments, participant, **options)
 
     def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:

@@ -1,0 +1,33 @@
+"""Programs of torch that were compiled before a trace began."""
+
+import pytest
+import torch
+
+import xloom.torch
+from xloom.trace import trace
+
+
+@pytest.mark.parametrize("door", ["compile", "device"])
+def test_their_kernels_are_in_it(door):
+    if door == "compile":
+        compiled = torch.compile(lambda x: torch.tanh(x) @ x, backend="xloom")
+        x = torch.eye(8)
+
+        def run():
+            return compiled(x)
+    else:
+        x = torch.eye(8, device="xla")
+
+        def run():
+            result = torch.tanh(x) @ x
+            xloom.torch.sync()
+            return result
+
+    run()  # of which the device makes x too
+    before = run().cpu()
+    with trace() as taken:
+        after = run().cpu()
+    assert torch.equal(before, after)
+    assert {"tanh", "dot"} <= {s["args"]["opcode"] for s in taken.spans("kernel")}, taken.spans("kernel")
+    (compiled_again,) = [s for s in taken.spans("compile") if "note" in s["args"]]
+    assert "older than the trace" in compiled_again["args"]["note"]
