@@ -7,10 +7,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import xloom as xl
 from xloom.cpu.runtime.executable import Executable
 from xloom.pjrt import Client
+from xloom.errors import XloomError
 from xloom.trace import active, trace
 
 LOOP = """
@@ -96,7 +98,7 @@ def test_programs_older_than_the_trace():
     assert other.timed and not without.spans()
 
 
-def test_a_module_that_was_changed_since(monkeypatch):
+def test_a_module_that_was_changed_since():
     module = xl.parse("HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT y = f32[8] add(x, x) }")
     x = np.ones(8, np.float32)
     program = xl.compile(module)
@@ -156,3 +158,18 @@ def test_a_process_that_is_traced(tmp_path):
     program = f"import numpy as np, xloom as xl; xl.compile(xl.parse({LOOP!r}))(np.eye(8, dtype=np.float32))"
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "XLOOM_TRACE": str(path)})
     assert any(event.get("cat") == "kernel" for event in json.loads(path.read_text())["traceEvents"])
+
+
+def test_a_file_that_cannot_be_written_is_an_error_before_anything_runs(tmp_path):
+    with pytest.raises(XloomError, match=r"there is no folder .*missing \(at .*t.json\)\n  hint: make the folder"):
+        with trace(tmp_path / "missing" / "t.json"):
+            raise AssertionError
+    with pytest.raises(XloomError, match="it is a folder.*\n.*name a file in it"):
+        with trace(tmp_path):
+            raise AssertionError
+    assert active() is None and not list(tmp_path.iterdir())
+    environment = {**os.environ, "XLOOM_TRACE": str(tmp_path / "missing" / "t.json")}
+    program = "import xloom.trace; print('began')"
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert ended.returncode == 1 and ended.stdout == ""
+    assert "the trace cannot be written" in ended.stderr and "hint: make the folder" in ended.stderr

@@ -40,6 +40,24 @@ def write(events: list[dict[str, Any]], identity: ProcessIdentity | None, path: 
             each.unlink()
 
 
+def check_writable(path: Path) -> None:
+    """Raises XloomError where no trace can be written to a path: said before it is taken, not when it is lost."""
+    path = path.absolute()
+    if not path.parent.is_dir():
+        why, hint = f"there is no folder {path.parent}", "make the folder, or name a file in another"
+    elif path.is_dir():
+        why, hint = "it is a folder", "name a file in it, such as trace.json"
+    else:
+        try:
+            written = _unfinished(path)
+            written.touch()
+            written.unlink()
+            return
+        except OSError as error:
+            why, hint = f"{error.strerror} in {path.parent}", "name a file in a folder that you may write to"
+    raise XloomError(f"the trace cannot be written: {why}", where=str(path), hint=hint)
+
+
 def part(path: Path, process: int) -> Path:
     """Where a process writes its own: `trace.process1.json` for `trace.json`."""
     return path.with_name(f"{path.stem}.process{process}{path.suffix}")
@@ -115,6 +133,10 @@ def _clock() -> dict[str, Any]:
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     """Whoever finds the file finds all of it."""
-    written = path.with_name(f".{path.name}.{os.getpid()}")
+    written = _unfinished(path)
     written.write_text(json.dumps(content))
     written.replace(path)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")

@@ -82,12 +82,15 @@ def _set_active(taken: Trace | None) -> None:
 def trace(path: str | os.PathLike[str] | None = None) -> Iterator[Trace]:
     """Takes a trace of what this process does meanwhile, and writes it to `path` if that is given.
 
-    Programs tell of their kernels: those compiled meanwhile ever after, which makes them a little slower; those that were
-    compiled before by code that is compiled for the trace, when they first run in it. With `XLOOM_TRACE=path` in
+    Programs tell of their kernels: those compiled meanwhile ever after, which makes them a little slower; those that
+    were compiled before by code that is compiled for the trace, when they first run in it. With `XLOOM_TRACE=path` in
     the environment the whole process is traced.
     Processes that are several write one file together: the last to end joins their parts (`trace.process1.json`...),
     where it finds them all; `xloom trace` joins those of several machines.
+    Raises XloomError at the start for a path that cannot be written to.
     """
+    if path is not None:
+        process_traces.check_writable(Path(path))
     before, taken = _active, Trace()
     _set_active(taken)
     try:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xloom.errors import UnsupportedError
+from xloom.hlo.donation import donated_parameters
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
@@ -79,8 +80,7 @@ class Executable:
     @property
     def donated(self) -> list[int]:
         """The parameters whose memory the results may take."""
-        config = self.declaration.config
-        return sorted({a.parameter for a in config.input_output_alias} | {p for p, _ in config.buffer_donors})
+        return donated_parameters(self.declaration)
 
     def serialize(self) -> bytes:
         """Bytes from which `Client.deserialize` makes it again, with its options."""

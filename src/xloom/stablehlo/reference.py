@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from xloom.errors import EvaluationError, MissingExtraError
+from xloom.hlo.donation import donated_parameters
 from xloom.hlo.module import Module
 
 CPU = "cpu"
@@ -29,13 +30,13 @@ def run_by_pjrt(backend: str, module: Module, arguments: Sequence[Any]) -> list[
     return [np.asarray(r[0]) for r in compiled_by_pjrt(backend, module, arguments)()]
 
 
-def compiled_by_xla_cpu(module: Module, arguments: Sequence[Any]) -> Callable[[], list[list[Any]]]:
-    """A run of the module, which returns when its results are there. Raises as `run_on_xla_cpu`."""
+def compiled_by_xla_cpu(module: Module, arguments: Sequence[Any]) -> PjrtProgram:
+    """The module, and arguments to run it on. Raises as `run_on_xla_cpu`."""
     return compiled_by_pjrt(CPU, module, arguments)
 
 
-def compiled_by_pjrt(backend: str, module: Module, arguments: Sequence[Any]) -> Callable[[], list[list[Any]]]:
-    """A run of the module, which returns when its results are there. Raises as `run_by_pjrt`."""
+def compiled_by_pjrt(backend: str, module: Module, arguments: Sequence[Any]) -> PjrtProgram:
+    """The module, and arguments to run it on. Raises as `run_by_pjrt`."""
     try:
         import jax
         from jax._src import compiler
@@ -57,14 +58,32 @@ def compiled_by_pjrt(backend: str, module: Module, arguments: Sequence[Any]) -> 
         except Exception as error:
             raise EvaluationError(f"{name} refuses this module: {str(error).splitlines()[0]}") from error
 
-    def run() -> list[list[Any]]:
+    return PjrtProgram(name, loaded, leaves, donated_parameters(module))
+
+
+class PjrtProgram:
+    """A module that a backend has compiled, and arguments."""
+
+    def __init__(self, backend: str, loaded: Any, arguments: list[Any], donated: Collection[int]):
+        self._backend, self._loaded, self._arguments, self._donated = backend, loaded, arguments, donated
+
+    def fresh_arguments(self) -> list[Any]:
+        """The arguments for one run: copies of those that it takes the memory of."""
+        import jax
+
+        return jax.block_until_ready([a.copy() if k in self._donated else a for k, a in enumerate(self._arguments)])
+
+    def __call__(self, arguments: list[Any] | None = None) -> list[list[Any]]:
+        """Runs it, until its results are there, on `fresh_arguments`. Raises EvaluationError where the backend fails."""
+        import jax
+
         try:
-            results = loaded.execute_sharded(leaves).disassemble_into_single_device_arrays()
+            given = self.fresh_arguments() if arguments is None else arguments
+            results = self._loaded.execute_sharded(given).disassemble_into_single_device_arrays()
             return jax.block_until_ready(results)
         except Exception as error:
-            raise EvaluationError(f"{name} fails to run this module: {str(error).splitlines()[0]}") from error
-
-    return run
+            reason = str(error).splitlines()[0]
+            raise EvaluationError(f"{self._backend} fails to run this module: {reason}") from error
 
 
 @functools.cache
