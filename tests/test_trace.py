@@ -11,8 +11,8 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.runtime.executable import Executable
-from xloom.pjrt import Client
 from xloom.errors import XloomError
+from xloom.pjrt import Client
 from xloom.trace import active, trace
 
 LOOP = """
@@ -52,7 +52,8 @@ def test_kernels_lie_in_their_loop_and_their_run(tmp_path):
     products = [s for s in taken.spans("kernel") if s["args"]["opcode"] == "dot"]
     (run,) = taken.spans("execute")
     assert len(products) == 3
-    assert all(s["args"] == {"opcode": "dot", "bytes": 512, "flops": 1024, "op_name": "matmul"} for s in products)
+    told = {"opcode": "dot", "instructions": "y", "bytes": 512, "flops": 1024, "element_bytes": 4, "op_name": "matmul"}
+    assert all(s["args"] == told and s["name"] == "y: dot" for s in products)
     assert all(loop["ts"] <= s["ts"] and s["ts"] + s["dur"] <= loop["ts"] + loop["dur"] for s in products)
     assert run["ts"] <= loop["ts"] and loop["ts"] + loop["dur"] <= run["ts"] + run["dur"]
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -161,12 +162,11 @@ def test_a_process_that_is_traced(tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_an_error_before_anything_runs(tmp_path):
-    with pytest.raises(XloomError, match=r"there is no folder .*missing \(at .*t.json\)\n  hint: make the folder"):
-        with trace(tmp_path / "missing" / "t.json"):
-            raise AssertionError
-    with pytest.raises(XloomError, match="it is a folder.*\n.*name a file in it"):
-        with trace(tmp_path):
-            raise AssertionError
+    missing = r"there is no folder .*missing \(at .*t.json\)\n  hint: make the folder"
+    with pytest.raises(XloomError, match=missing), trace(tmp_path / "missing" / "t.json"):
+        raise AssertionError
+    with pytest.raises(XloomError, match=r"it is a folder.*\n.*name a file in it"), trace(tmp_path):
+        raise AssertionError
     assert active() is None and not list(tmp_path.iterdir())
     environment = {**os.environ, "XLOOM_TRACE": str(tmp_path / "missing" / "t.json")}
     program = "import xloom.trace; print('began')"

@@ -252,10 +252,37 @@ def test_page_has_the_column():
 
 
 # -- bench
+class FixedGauge:
+    limits = Limits(1e10, 1e11)
+
+    def look(self):
+        pass
+
+
 def test_bench_finds_the_kernel_that_takes_the_time(xloom, monkeypatch):
-    monkeypatch.setattr("xloom.cli.bench.measure", lambda: Limits(1e10, 1e11))
+    monkeypatch.setattr("xloom.cli.bench.Gauge", FixedGauge)
     program = SORT.replace("37", "41")  # one that no other test compiles
     status, out, err = xloom("bench", program, "--repeats", "2", "--profile")
     assert (status, err) == (0, "")
     assert "10.0 GB/s and 100 GFLOP/s" in out
     assert re.search(r"│ s +│ sort +│", out) and re.search(r"│ n +│ negate +│", out)
+    assert "model.py:12" in out and "latency of a call" in out
+
+
+DONATED = """HloModule d, input_output_alias={ {}: (0, {}, must-alias) }
+ENTRY e { x = f32[64] parameter(0)  y = f32[64] parameter(1)  ROOT z = f32[64] add(x, y) }"""
+
+
+@pytest.mark.parametrize("kind", ["must-alias", "may-alias"])
+def test_bench_takes_programs_that_take_their_arguments(xloom, kind):
+    pytest.importorskip("jaxlib")
+    program = DONATED.replace("must-alias", kind)
+    status, out, err = xloom("bench", program, "--repeats", "2", "--against", "jaxlib")
+    assert (status, err) == (0, "") and "XLA:CPU" in out
+
+
+def test_bench_says_before_it_measures_that_the_trace_cannot_be_written(xloom, tmp_path):
+    status, out, err = xloom("bench", DONATED, "--trace", tmp_path / "no" / "t.json")
+    assert (status, out) == (1, "") and "there is no folder" in err and "hint" in err
+    status, out, err = xloom("run", DONATED, "--profile", tmp_path / "no" / "t.json")
+    assert (status, out) == (1, "") and "there is no folder" in err

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from xloom.roofline import yardsticks
-from xloom.roofline.yardsticks import Yardstick, arithmetic, memory
+from xloom.roofline.yardsticks import Yardstick, arithmetic, memory, reading
 
 
-@pytest.mark.parametrize("yardstick", [memory, arithmetic])
+@pytest.mark.parametrize("yardstick", [memory, arithmetic, reading])
 def test_yardsticks_run(yardstick):
     found = yardstick()
     found.run()
@@ -28,3 +28,10 @@ def test_multiply_adds_are_computed():
     out = np.zeros(lanes, np.float32)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(yardsticks._address("multiply_add"))(out.ctypes.data, 3)
     assert np.array_equal(out, np.full(lanes, 1.75 * sums))  # x / 2 + 1, three times from 0, in every sum
+
+
+def test_an_array_is_summed():
+    a, out = np.arange(256, dtype=np.float32), np.zeros(16, np.float32)
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)(yardsticks._address("total"))
+    function(a.ctypes.data, out.ctypes.data, 256, 2)
+    assert out.sum() == a.sum()

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-import xloom
+from xloom.cli.alternation import Side, alternated
+from xloom.cli.durations import duration
+from xloom.cli.profile_table import profile_table
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
-from xloom.hlo.module import Module
+from xloom.errors import UnsupportedError
+from xloom.hlo.donation import donated_parameters
 from xloom.interpreter.values import random_argument
+from xloom.process_traces import check_writable
+from xloom.roofline.counters import Counters
 from xloom.roofline.kernel_times import kernel_times
-from xloom.roofline.limits import measure
+from xloom.roofline.limits import Gauge
+from xloom.roofline.repeatable import Repeatable
 
-_SHORTEST_BLOCK = 0.005
+_COUNTED_SECONDS = 0.1
+_FILE_WIDTH = 160
+"""Columns where no terminal says how wide it is."""
 
 
 @click.command()
@@ -30,92 +39,91 @@ _SHORTEST_BLOCK = 0.005
     type=click.Choice(["jaxlib"]),
     help="Measure XLA:CPU too (needs the extra `jax`): blocks of runs alternate, the ratio is that of neighbours.",
 )
-@click.option("--profile", is_flag=True, help="A table of kernels, and how near each is to the machine's limits.")
+@click.option(
+    "--profile", is_flag=True, help="A table of kernels: what each computes, for which line, and what limits it."
+)
 @click.option("--trace", "path", type=click.Path(dir_okay=False), help="Write the profiled runs for ui.perfetto.dev.")
 @click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Kernels that the table shows.")
+@click.option(
+    "--counters", is_flag=True, help="The processor's counters of a run, on Linux: instructions a cycle, cache misses."
+)
 @load_option
 def bench(
-    file: str, repeats: int, against: str | None, profile: bool, path: str | None, top: int, libraries: tuple[str, ...]
+    file: str,
+    repeats: int,
+    against: str | None,
+    profile: bool,
+    path: str | None,
+    top: int,
+    counters: bool,
+    libraries: tuple[str, ...],
 ) -> None:
     """Measure a program: compile time, time of a run, and where it goes.
 
-    Arguments are random. Times are medians of blocks of runs.
+    Arguments are random. Times are medians of blocks of runs. A program that takes the memory of its arguments gets
+    copies in each run, which are made outside the time.
 
     \b
       xloom bench model.hlo
       xloom bench model.hlo --against jaxlib       who is faster?
       xloom bench model.hlo --profile              which kernels take long, and could they be faster?
+      xloom bench model.hlo --counters             does it wait for memory?
+
+    What limits a kernel is told by what it moves and computes in its time, next to what the machine can do, which is
+    measured between the runs. docs/profiling.md explains the words.
     """
+    if path:
+        check_writable(Path(path))
     load_code(libraries)
     module = read_program(file)
     generator = np.random.default_rng(0)
     arguments = [random_argument(p.shape, generator) for p in module.entry.parameters]
     start = time.perf_counter()
-    program = xloom.compile(module)
+    ours = Repeatable.native(module, arguments)
     compile_seconds = time.perf_counter() - start
-    runs = [lambda: program(*arguments)]
+    sides: list[Side] = [ours]
     if against:
         from xloom.stablehlo.reference import compiled_by_xla_cpu
 
-        runs.append(compiled_by_xla_cpu(module, arguments))
-    times = _alternated(runs, repeats)
-    console = Console(highlight=False, soft_wrap=True)
+        sides.append(compiled_by_xla_cpu(module, arguments))
+    times = alternated(sides, repeats, copies=bool(donated_parameters(module)))
+    width = None if sys.stdout.isatty() else _FILE_WIDTH
+    console = Console(highlight=False, soft_wrap=True, width=width)
     console.print(f"{module.name}: {sum(1 for _ in module.instructions)} instructions")
-    console.print(f"compile  {_time(compile_seconds)} (from the cache on disk if it was compiled before)")
+    console.print(f"compile  {duration(compile_seconds)} (from the cache on disk if it was compiled before)")
     console.print(
-        f"run      {_time(statistics.median(times[0]))}  between {_time(min(times[0]))} and {_time(max(times[0]))}"
+        f"run      {duration(statistics.median(times[0]))}  "
+        f"between {duration(min(times[0]))} and {duration(max(times[0]))}"
     )
-    console.print(f"memory   {program.memory.peak_bytes / 2**20:.2f} MiB at most")
+    console.print(f"memory   {ours.program.memory.peak_bytes / 2**20:.2f} MiB at most")
     if against:
         ratio = statistics.median(theirs / ours for ours, theirs in zip(times[0], times[1], strict=True))
-        console.print(f"XLA:CPU  {_time(statistics.median(times[1]))}  {ratio:.2f} times ours")
+        console.print(f"XLA:CPU  {duration(statistics.median(times[1]))}  {ratio:.2f} times ours")
+    if counters:
+        for line in _counted(ours, statistics.median(times[0])):
+            console.print(line)
     if profile or path:
-        _profile(console, module, arguments, repeats, path, top)
+        gauge = Gauge()
+        kernels = kernel_times(module, arguments, repeats, path, gauge)
+        console.print(profile_table(kernels, gauge.limits, top))
 
 
-def _alternated(runs: list[Callable[[], Any]], repeats: int) -> list[list[float]]:
-    """Seconds a run, a row for each; blocks of about equal length in turn."""
-    counts = []
-    for run in runs:
-        run()
-        start = time.perf_counter()
-        run()
-        counts.append(max(1, round(_SHORTEST_BLOCK / max(1e-7, time.perf_counter() - start))))
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(repeats):
-        for run, count, row in zip(runs, counts, times, strict=True):
-            start = time.perf_counter()
-            for _ in range(count):
-                run()
-            row.append((time.perf_counter() - start) / count)
-    return times
-
-
-def _profile(console: Console, module: Module, arguments: list[Any], repeats: int, path: str | None, top: int) -> None:
-    kernels = kernel_times(module, arguments, repeats, path)
-    total = sum(kernel.total for kernel in kernels)
-    limits = measure()
-    table = Table(
-        title=f"{limits.bandwidth / 1e9:.1f} GB/s and {limits.peak / 1e9:.0f} GFLOP/s are this machine's limits"
-    )
-    for name in ("kernel", "opcode", "share", "time", "runs", "GB/s", "GFLOP/s", "of the limit"):
-        table.add_column(name, justify="left" if name in ("kernel", "opcode") else "right", overflow="ellipsis")
-    for kernel in kernels[:top]:
-        table.add_row(
-            kernel.name,
-            kernel.opcode,
-            f"{kernel.total / max(total, 1e-9):.1%}",
-            _time(kernel.seconds),
-            f"{kernel.runs:g}",
-            f"{kernel.bandwidth / 1e9:.1f}",
-            f"{kernel.rate / 1e9:.1f}",
-            f"{kernel.of_limit(limits):.0%}",
-        )
-    console.print(table)
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+def _counted(run: Repeatable, seconds: float) -> Sequence[str]:
+    """The processor's counters a run, of all threads together; or why there are none."""
+    count = max(1, round(_COUNTED_SECONDS / max(seconds, 1e-7)))
+    try:
+        with Counters() as counters:
+            for _ in range(min(count, 1000)):
+                given: Any = run.fresh_arguments()
+                with counters.counting():
+                    run(given)
+            found = {name: value / min(count, 1000) for name, value in counters.read().items()}
+    except UnsupportedError as error:
+        return [f"counters {error.message}", f"         {error.hint}"]
+    lines = [f"counters {', '.join(f'{value:.3g} {name}' for name, value in found.items())} a run, of all threads"]
+    if found.get("instructions") and found.get("cycles"):
+        lines.append(f"         {found['instructions'] / found['cycles']:.2f} instructions a cycle")
+    if found.get("cache references"):
+        share = found.get("cache misses", 0.0) / found["cache references"]
+        lines[-1] += f", {share:.1%} of what the last cache was asked for was not there"
+    return lines

@@ -20,6 +20,7 @@ from xloom.cli.program_input import load_code, load_option, program_argument, re
 from xloom.errors import LoweringError, XloomError
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import Value
+from xloom.process_traces import check_writable
 from xloom.trace import trace
 
 Program = Callable[..., Any]
@@ -124,6 +125,8 @@ def run(
 
     if on == compare:
         raise click.UsageError("the interpreter would be compared with itself: leave out --on or --compare")
+    if profile:
+        check_writable(Path(profile))
     load_code(libraries)
     module = read_program(file)
     if passes:

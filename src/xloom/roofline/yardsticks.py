@@ -1,6 +1,6 @@
-"""What a machine can do, as functions to time beside programs: a triad of memory, and multiply-adds in registers.
+"""What a machine can do, as functions to time beside programs: a triad and a sum in memory, multiply-adds in registers.
 
-Both are LLVM IR of their own, and owe nothing to what they measure.
+They are LLVM IR of their own, and owe nothing to what they measure.
 """
 
 from __future__ import annotations
@@ -43,6 +43,21 @@ def memory() -> Yardstick:
         list(pool.map(lambda start: function(*start, share, _TRIAD_PASSES), starts))
 
     return Yardstick(run, 12.0 * share * threads * _TRIAD_PASSES)
+
+
+def reading() -> Yardstick:
+    """Bytes of an array that is summed up, on all threads."""
+    pool, threads = _pool()
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)(_address("total"))
+    array, results = np.ones(2 * _TRIAD_ELEMENTS, np.float32), np.zeros((threads, 16), np.float32)
+    share = array.size // threads // 64 * 64
+    starts = [(array.ctypes.data + 4 * share * t, results[t].ctypes.data) for t in range(threads)]
+
+    def run() -> None:
+        assert array.size == len(array)  # keeps it alive
+        list(pool.map(lambda start: function(*start, share, _TRIAD_PASSES), starts))
+
+    return Yardstick(run, 4.0 * share * threads * _TRIAD_PASSES)
 
 
 def arithmetic() -> Yardstick:
@@ -121,6 +136,15 @@ def _text() -> str:
   store {vector} %a{k}, ptr %pa{k}, align 4"""
         for k in range(4)
     )
+    sums_read = "\n".join(f"  %s{k} = phi {vector} [zeroinitializer, %pass], [%t{k}, %loop]" for k in range(4))
+    reads = "\n".join(
+        f"""  %i{k} = add i64 %i, {k * lanes}
+  %p{k} = getelementptr float, ptr %a, i64 %i{k}
+  %v{k} = load {vector}, ptr %p{k}, align 4
+  %t{k} = fadd {vector} %s{k}, %v{k}"""
+        for k in range(4)
+    )
+    four = "\n".join(f"  %u{k} = fadd {vector} {f'%u{k - 1}' if k else 'zeroinitializer'}, %t{k}" for k in range(4))
     return f"""
 declare {vector} @{fma}({vector}, {vector}, {vector})
 
@@ -137,6 +161,29 @@ loop:
 end:
 {total}
   store {vector} %u{sums - 1}, ptr %out, align 4
+  ret void
+}}
+
+define void @total(ptr noalias %a, ptr noalias %out, i64 %size, i64 %passes) {{
+entry:
+  br label %pass
+pass:
+  %p = phi i64 [0, %entry], [%q, %next]
+  br label %loop
+loop:
+  %i = phi i64 [0, %pass], [%j, %loop]
+{sums_read}
+{reads}
+  %j = add i64 %i, {4 * lanes}
+  %more = icmp slt i64 %j, %size
+  br i1 %more, label %loop, label %next
+next:
+{four}
+  store volatile {vector} %u3, ptr %out, align 4
+  %q = add i64 %p, 1
+  %again = icmp slt i64 %q, %passes
+  br i1 %again, label %pass, label %end
+end:
   ret void
 }}
 

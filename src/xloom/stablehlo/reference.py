@@ -55,10 +55,12 @@ def compiled_by_pjrt(backend: str, module: Module, arguments: Sequence[Any]) -> 
             program = _jax.mlir.xla_computation_to_mlir_module(computation)
             loaded = client.compile_and_load(program, _jax.DeviceList((device,)), options)
             leaves = [jax.device_put(np.asarray(a), device) for a in _leaves(arguments)]
+            numbers = _leaves([_numbered(a, k) for k, a in enumerate(arguments)])
         except Exception as error:
             raise EvaluationError(f"{name} refuses this module: {str(error).splitlines()[0]}") from error
 
-    return PjrtProgram(name, loaded, leaves, donated_parameters(module))
+    donated = donated_parameters(module)
+    return PjrtProgram(name, loaded, leaves, [k for k, number in enumerate(numbers) if number in donated])
 
 
 class PjrtProgram:
@@ -107,3 +109,8 @@ def _client(backend: str) -> Any:
 
 def _leaves(values: Sequence[Any]) -> list[Any]:
     return [leaf for v in values for leaf in (_leaves(v) if isinstance(v, tuple) else [v])]
+
+
+def _numbered(value: Any, number: int) -> Any:
+    """The same, with a number in place of each array."""
+    return tuple(_numbered(v, number) for v in value) if isinstance(value, tuple) else number

@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.fusion.multi_output import Thunk
-from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.emitted_program import KernelModule
 from xloom.cpu.entry.function import EntryBuilder
+from xloom.cpu.entry.kernel_details import kernel_details, kernel_name
 from xloom.cpu.runtime.event_ring import CAPACITY, EventRing
 from xloom.cpu.runtime.executable import Executable
 from xloom.cpu.runtime.serialized_executable import LinkedExecutable
 from xloom.cpu.runtime.spmd_executable import SpmdExecutable
-from xloom.hlo.cost import flops
-from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.llvm.loop import allocate
 from xloom.llvm.types import I32, I64, POINTER
@@ -40,11 +37,19 @@ class ThunkTimes:
 
     def __init__(self) -> None:
         self.thunks: list[Thunk] = []
+        self._told: dict[int, tuple[str, dict[str, Any]]] = {}
         self.ring = EventRing(self.columns)
 
-    def take(self) -> list[tuple[Thunk, int, int, int]]:
-        """What ran since the last time."""
-        return [(self.thunks[thunk], start, end, thread) for thunk, start, end, thread in self.ring.take()]
+    def take(self) -> list[list[int]]:
+        """What ran since the last time: thunk, by its number; start, end, thread."""
+        return self.ring.take()
+
+    def told(self, number: int) -> tuple[str, dict[str, Any]]:
+        """The name of a thunk, and what a trace says of it."""
+        if number not in self._told:
+            thunk = self.thunks[number]
+            self._told[number] = kernel_name(thunk), kernel_details(thunk)
+        return self._told[number]
 
 
 class TimedEntryBuilder(EntryBuilder):
@@ -130,28 +135,9 @@ class TimedExecutable(Executable):
         trace = active()
         for thunk, start, end, thread in self._times.take():
             if trace is not None:
-                trace.add(_name(thunk), "kernel", start, end, thread or None, **_details(thunk))
+                name, details = self._times.told(thunk)
+                trace.add(name, "kernel", start, end, thread or None, **details)
 
 
 class TimedSpmdExecutable(TimedExecutable, SpmdExecutable):
     """One of several devices, which tell of their kernels by thread."""
-
-
-def _name(thunk: Thunk) -> str:
-    return ", ".join(root.name for root in _roots(thunk))
-
-
-def _details(thunk: Thunk) -> dict[str, Any]:
-    """What it is, and how much it reads, writes and computes."""
-    roots = _roots(thunk)
-    inside = [*thunk.roots, *thunk.inlined] if isinstance(thunk, FusionGroup) else [thunk]
-    found: dict[str, Any] = {"opcode": "fusion" if len(inside) > 1 else roots[0].opcode}
-    arrays = {operand for i in inside for operand in i.operands}.difference(inside).union(roots)
-    found["bytes"] = sum(leaf.nbytes for array in arrays for leaf in leaf_shapes(array.shape))
-    found["flops"] = sum(map(flops, roots[0]["calls"] if roots[0].opcode == "fusion" else inside))
-    sources = [root.metadata.op_name for root in roots if root.metadata.op_name]
-    return {**found, "op_name": sources[0]} if sources else found
-
-
-def _roots(thunk: Thunk) -> tuple[Instruction, ...]:
-    return tuple(thunk.roots) if isinstance(thunk, FusionGroup) else (thunk,)
