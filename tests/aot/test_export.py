@@ -1,6 +1,7 @@
 """Programs compiled ahead of time, called from C and from Python."""
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,14 @@ def test_the_results_are_those_of_the_compiled_program(tmp_path, apart):
     arguments = arrays((300, 200), (200, 100))
     for found, expected in zip(loaded(*arguments), xl.compile(module)(*arguments), strict=True):
         assert np.array_equal(found, expected)
+
+
+def test_threads_take_turns(tmp_path):
+    loaded = xl.load_exported(xl.export(xl.parse(PRODUCT)).save(tmp_path / "libproduct.so").program)
+    arguments = arrays((300, 200), (200, 100))
+    expected = loaded(*arguments)[0]
+    with ThreadPoolExecutor(4) as threads:
+        assert all(np.array_equal(r[0], expected) for r in threads.map(lambda _: loaded(*arguments), range(40)))
 
 
 def test_weights_of_another_program_are_refused(tmp_path):

@@ -54,11 +54,6 @@ class Exported:
         self.threads = threads
         self._origin, self._code, self._program = origin, code, program
 
-    @property
-    def constant_bytes(self) -> int:
-        """Bytes of the constants, weights among them."""
-        return self._code.memory.constant_bytes
-
     def save(
         self,
         output: str | Path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from xloom.errors import EvaluationError, ShapeError, XloomError
 class LoadedExport:
     """A shared library that `export` made: `y = loaded(a, b)`. Results are arrays, a tuple of them if they are several.
 
-    Used by several threads, calls wait for each other: load it once per thread to run in parallel.
+    Calls of several threads wait for each other: load it once per thread to run it in parallel.
     """
 
     def __init__(self, path: str | Path, weights: str | Path | None = None):
@@ -28,7 +29,7 @@ class LoadedExport:
             raise XloomError(f"{path} is no exported program", hint="xloom export makes one") from None
         told.restype = ctypes.c_char_p
         self.interface = Interface.from_json(told().decode())
-        self._program = ctypes.c_void_p()
+        self._program, self._turn = ctypes.c_void_p(), threading.Lock()
         self._run, self._message = self._function("run"), self._function("message", ctypes.c_char_p)
         self._text = self._function("status_text", ctypes.c_char_p)
         self._destroy = self._function("destroy", None)
@@ -46,9 +47,10 @@ class LoadedExport:
             raise ShapeError(f"{self.interface.name} takes {len(expected)} arguments, found {len(arguments)}")
         given = [_fitting(value, array) for value, array in zip(arguments, expected, strict=True)]
         results = [_empty(array) for array in self.interface.results]
-        status = self._run(self._program, _pointers(given), _pointers(results))
+        with self._turn:
+            status = self._run(self._program, _pointers(given), _pointers(results))
+            message = self._message(self._program).decode(errors="replace") if status else ""
         if status:
-            message = self._message(self._program).decode(errors="replace")
             raise EvaluationError(message or self._text(status).decode(), where=self.interface.name)
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -76,7 +76,7 @@ class PjrtProgram:
         return jax.block_until_ready([a.copy() if k in self._donated else a for k, a in enumerate(self._arguments)])
 
     def __call__(self, arguments: list[Any] | None = None) -> list[list[Any]]:
-        """Runs it, until its results are there, on `fresh_arguments`. Raises EvaluationError where the backend fails."""
+        """Runs it until its results are there, on `fresh_arguments`. Raises EvaluationError where the backend fails."""
         import jax
 
         try:
