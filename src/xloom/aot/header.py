@@ -36,8 +36,8 @@ def header(interface: Interface, *, origin: str, target: str, threads: int, weig
    }}
 
    Arrays are row-major. A program runs once at a time; several of them run in several threads at once. */
-#ifndef XLOOM_EXPORTED_{upper}_H
-#define XLOOM_EXPORTED_{upper}_H
+#ifndef {upper}_EXPORTED_H
+#define {upper}_EXPORTED_H
 
 #include <stddef.h>
 #include <stdint.h>

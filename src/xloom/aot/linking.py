@@ -47,7 +47,7 @@ def link(
             parts.append(made / f"{k}.o")
             parts[-1].write_bytes(data)
         (made / "tables.h").write_text(tables)
-        definition = f'-DXLOOM_TABLES="{made / "tables.h"}"'
+        definition = f'-DEXPORT_TABLES="{made / "tables.h"}"'
         parts.append(_compiled([*cc, "-O2", "-fPIC", "-Wno-builtin-declaration-mismatch", definition], _PROGRAM, made))
         if weights is not None:
             assembly = made / "weights.S"

@@ -1,6 +1,6 @@
 /* What an exported program has around its kernels: the memory of a run, its weights, its threads, its messages.
-   The names begin with the program's; XLOOM_TABLES is what this one is like. */
-#include XLOOM_TABLES
+   The names begin with the program's; EXPORT_TABLES is what this one is like. */
+#include EXPORT_TABLES
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ struct program {
   void *arena;
   void *mapped; /* the file of the weights */
   size_t mapped_bytes;
-  const void *constants[XLOOM_CONSTANTS + 1];
+  const void *constants[EXPORT_CONSTANTS + 1];
   int busy;
   char failure[400]; /* what a custom call has said */
   char message[640];
@@ -43,7 +43,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int64_t at_most(int64_t value, int64_t most) { return value < most ? value : most; }
 
-static void limit_to(int64_t threads) { xloom_limit_threads(threads < 1 ? 1 : at_most(threads, XLOOM_THREADS)); }
+static void limit_to(int64_t threads) { xloom_limit_threads(threads < 1 ? 1 : at_most(threads, EXPORT_THREADS)); }
 
 static void begin(void) {
   xloom_reset_pool();
@@ -88,12 +88,12 @@ int32_t xloom_poll(int64_t *next) {
   return 0;
 }
 
-void XLOOM_NAME(_limit_threads)(int threads) {
+void EXPORT_NAME(_limit_threads)(int threads) {
   pthread_once(&once, begin);
   limit_to(threads);
 }
 
-void XLOOM_NAME(_use_threads)(parallel_for_function parallel_for, void *pool, int threads) {
+void EXPORT_NAME(_use_threads)(parallel_for_function parallel_for, void *pool, int threads) {
   callers_pool = pool;
   callers_threads = threads < 1 ? 1 : threads;
   callers = parallel_for;
@@ -106,7 +106,7 @@ static int map_weights(struct program *p, const char *path) {
   struct stat about;
   int file = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return NO_WEIGHTS;
-  if (fstat(file, &about) == 0 && (size_t)about.st_size == head + XLOOM_WEIGHTS_BYTES) {
+  if (fstat(file, &about) == 0 && (size_t)about.st_size == head + EXPORT_WEIGHTS_BYTES) {
     p->mapped_bytes = (size_t)about.st_size;
     p->mapped = mmap(NULL, p->mapped_bytes, PROT_READ, MAP_SHARED, file, 0);
     if (p->mapped == MAP_FAILED) p->mapped = NULL;
@@ -115,7 +115,7 @@ static int map_weights(struct program *p, const char *path) {
   const char *start = p->mapped;
   if (start == NULL || memcmp(start, magic, 8) != 0 || memcmp(start + 8, weights_digest, sizeof weights_digest) != 0)
     return NO_WEIGHTS;
-  for (int k = 0; k < XLOOM_CONSTANTS; ++k) p->constants[k] = start + head + constant_offsets[k];
+  for (int k = 0; k < EXPORT_CONSTANTS; ++k) p->constants[k] = start + head + constant_offsets[k];
   return OK;
 }
 
@@ -137,7 +137,7 @@ void xloom_set_failure(struct status *status, const char *message, size_t length
 }
 
 /* -- the functions of the header */
-void XLOOM_NAME(_destroy)(struct program *p) {
+void EXPORT_NAME(_destroy)(struct program *p) {
   if (p == NULL) return;
   if (p->mapped != NULL) munmap(p->mapped, p->mapped_bytes);
   free(p->arena);
@@ -145,13 +145,13 @@ void XLOOM_NAME(_destroy)(struct program *p) {
 }
 
 static int created(struct program *p, const char *weights) {
-  if (XLOOM_ARENA_BYTES > 0 && posix_memalign(&p->arena, XLOOM_ALIGNMENT, XLOOM_ARENA_BYTES + XLOOM_ALIGNMENT) != 0) {
+  if (EXPORT_ARENA_BYTES > 0 && posix_memalign(&p->arena, EXPORT_ALIGNMENT, EXPORT_ARENA_BYTES + EXPORT_ALIGNMENT) != 0) {
     p->arena = NULL;
     return OUT_OF_MEMORY;
   }
-  if (XLOOM_WEIGHTS_APART) return map_weights(p, weights);
-#if !XLOOM_WEIGHTS_APART
-  for (int k = 0; k < XLOOM_CONSTANTS; ++k) p->constants[k] = xloom_weights + constant_offsets[k];
+  if (EXPORT_WEIGHTS_APART) return map_weights(p, weights);
+#if !EXPORT_WEIGHTS_APART
+  for (int k = 0; k < EXPORT_CONSTANTS; ++k) p->constants[k] = xloom_weights + constant_offsets[k];
 #endif
   return OK;
 }
@@ -166,14 +166,14 @@ static int create(struct program **out, const char *weights) {
   if (status == OK)
     *out = p;
   else
-    XLOOM_NAME(_destroy)(p);
+    EXPORT_NAME(_destroy)(p);
   return status;
 }
 
-#if XLOOM_WEIGHTS_APART
-int XLOOM_NAME(_create)(struct program **out, const char *weights) { return create(out, weights); }
+#if EXPORT_WEIGHTS_APART
+int EXPORT_NAME(_create)(struct program **out, const char *weights) { return create(out, weights); }
 #else
-int XLOOM_NAME(_create)(struct program **out) { return create(out, NULL); }
+int EXPORT_NAME(_create)(struct program **out) { return create(out, NULL); }
 #endif
 
 static int bad(struct program *p, const char *kind, const char *name, const char *what) {
@@ -182,11 +182,11 @@ static int bad(struct program *p, const char *kind, const char *name, const char
 }
 
 static int checked(struct program *p, const void *const *arguments, void *const *results) {
-  for (int k = 0; k < XLOOM_ARGUMENTS; ++k)
+  for (int k = 0; k < EXPORT_ARGUMENTS; ++k)
     if (arguments[k] == NULL && argument_bytes[k] > 0) return bad(p, "argument", argument_names[k], "is NULL");
-  for (int k = 0; k < XLOOM_RESULTS; ++k) {
+  for (int k = 0; k < EXPORT_RESULTS; ++k) {
     if (results[k] == NULL && result_bytes[k] > 0) return bad(p, "result", result_names[k], "is NULL");
-    if (result_is_aligned[k] && (uintptr_t)results[k] % XLOOM_ALIGNMENT != 0)
+    if (result_is_aligned[k] && (uintptr_t)results[k] % EXPORT_ALIGNMENT != 0)
       return bad(p, "result", result_names[k], "is for a custom call, and must lie at a multiple of 64 bytes");
   }
   return OK;
@@ -202,16 +202,16 @@ static int run(struct program *p, const void *const *arguments, void *const *res
   return CALL_FAILED;
 }
 
-int XLOOM_NAME(_run)(struct program *p, const void *const *arguments, void *const *results) {
+int EXPORT_NAME(_run)(struct program *p, const void *const *arguments, void *const *results) {
   if (__atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE) != 0) return BUSY;
   int status = run(p, arguments, results);
   __atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);
   return status;
 }
 
-const char *XLOOM_NAME(_message)(const struct program *p) { return p->message; }
+const char *EXPORT_NAME(_message)(const struct program *p) { return p->message; }
 
-const char *XLOOM_NAME(_status_text)(int status) {
+const char *EXPORT_NAME(_status_text)(int status) {
   switch (status) {
     case OK:
       return "ok";
@@ -233,4 +233,4 @@ const char *XLOOM_NAME(_status_text)(int status) {
 
 /* What load_exported finds; any of several in one process will do for each of them. */
 __attribute__((weak)) const char *xloom_exported_interface(void) { return interface_text; }
-const char *XLOOM_NAME(_interface)(void) { return interface_text; }
+const char *EXPORT_NAME(_interface)(void) { return interface_text; }
