@@ -22,6 +22,7 @@ from xloom.torch import host_fallback
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.graph_memory import OF_MEMORY, Memory, lowered, order_in_memory, reaches
+from xloom.torch.higher_order import HIGHER_ORDER, lower_higher_order
 from xloom.torch.lowering import Graph, lower
 from xloom.torch.shared_results import AliasedResult, aliased_results, shared_results
 
@@ -168,7 +169,7 @@ class _Translator:
     def _constant(self, node: Node, tensor: Any) -> Any:
         if not isinstance(tensor, torch.Tensor):
             return tensor
-        if tensor.numel() <= INLINED:
+        if tensor.numel() <= INLINED or self.g.builder is not self.builder:  # only the entry has such arguments
             return self.g.literal(as_array(tensor).copy())
         tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
         self.translated.held.append(tensor)
@@ -196,10 +197,12 @@ class _Translator:
         if target is torch.ops.aten.sym_size.int:
             return args[0].shape.dims[args[1]]
         on_host = host_fallback.is_host_call(target)
-        if on_host or isinstance(target, torch._ops.OpOverload):
+        if on_host or isinstance(target, torch._ops.OpOverload) or target in HIGHER_ORDER:
             self.g.metadata, self.g.read = _metadata(node), _results_read(node)
             try:
-                if target in OF_MEMORY:
+                if target in HIGHER_ORDER:
+                    result = lower_higher_order(self.g, node, args, kwargs, self._inlined)
+                elif target in OF_MEMORY:
                     result = lowered(self.g, node, args, kwargs, self.values, self.memories)
                 elif on_host:
                     result = host_fallback.call(self.g, target, node, args, kwargs)
@@ -216,6 +219,26 @@ class _Translator:
         if target is operator.getitem or not _has_instruction((args, kwargs)):
             return target(*args, **kwargs)  # type: ignore[operator]
         raise LoweringError(f"{target} is no ATen operator", where=_described(node))
+
+    def _inlined(self, g: Graph, graph: GraphModule, values: Sequence[Any]) -> list[Any]:
+        """Adds a graph that an operator takes to `g`, on these values; the values of its results."""
+        before, given = (self.g, self.graph), iter(values)
+        self.g, self.graph = g, graph
+        try:
+            for node in graph.graph.nodes:
+                if node.op == "placeholder":
+                    self.values[node] = next(given)
+                elif node.op == "get_attr":
+                    self.values[node] = self._constant(node, _attribute(graph, node))
+                elif node.op == "call_function":
+                    if g is not before[0] and (_is_random(node) or node.target is _ASSERTS):
+                        raise LoweringError(f"{node.target} inside a branch or a loop", where=_described(node))
+                    self.values[node] = self._call(node)
+                elif node.op == "output":
+                    return _as_list(self._value(node.args[0]))
+            raise LoweringError("the graph has no output")
+        finally:
+            self.g, self.graph = before
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, Node):
