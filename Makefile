@@ -175,6 +175,9 @@ judge-reduction: setup ## Faults planted in modules of 500 to 10,000 instruction
 judge-first-difference: setup ## Wrong values planted in backends, native code and passes, found at their instruction: [COUNT=30] [SEED=0]
 	@$(BIN)/python -m tests.judges.first_difference --count $(or $(COUNT),30) --seed $(or $(SEED),0)
 
+judge-first-nan: setup ## NaNs planted in random programs, found at their instruction by native code: [COUNT=30] [SEED=0]
+	@$(BIN)/python -m tests.judges.first_nan --count $(or $(COUNT),30) --seed $(or $(SEED),0)
+
 judge-shared-code: setup ## Is shared and kept code what would be made anew? [COUNT=400] [FROM=<checkout of openxla/stablehlo>]
 	@$(BIN)/python -m tests.judges.shared_code --count $(or $(COUNT),400) $(if $(FROM),--from "$(FROM)")
 

@@ -5,6 +5,7 @@ import pytest
 
 import xloom as xl
 from tests.checks.planted_values import INDICES, PLANTED, RIGHT
+from tests.judges import first_nan
 from xloom.checks import VALUE_CHECKS
 from xloom.errors import CheckError
 from xloom.interpreter.first_fault import evaluate_checked
@@ -29,3 +30,9 @@ def test_right(text, arguments):
     run, plain = xl.compile(module, check=[*VALUE_CHECKS]), xl.compile(module, check=[])
     for _ in range(2):  # the second time with code that asks of each instruction
         np.testing.assert_allclose(run(*arguments), plain(*arguments), rtol=1e-6)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_planted_in_random_programs(number):
+    case = first_nan.planted(1, number, stateful=number % 2 == 1)
+    assert first_nan.found(case) == first_nan.MADE

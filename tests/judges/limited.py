@@ -13,7 +13,7 @@ from xloom.interpreter.registry import Value
 class Limited(Evaluator):
     """Raises EvaluationError after so many instructions."""
 
-    steps = 200_000
+    steps = 100_000
 
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """See Evaluator."""
