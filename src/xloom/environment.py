@@ -34,7 +34,11 @@ CHECK = Variable(
     "nothing",
 )
 TRACE = Variable("XLOOM_TRACE", "a file for the trace of the whole process, for ui.perfetto.dev", "no trace")
-LOG = Variable("XLOOM_LOG", "pjrt, torch: calls of PJRT, PyTorch's operators, on standard error", "no log")
+LOG = Variable(
+    "XLOOM_LOG",
+    "pjrt, torch, recompiles: calls of PJRT, PyTorch's operators, why programs are compiled again, on standard error",
+    "no log",
+)
 SANITIZE = Variable("XLOOM_SANITIZE", "1: custom calls run in the sanitizer; isolate: in a child process", "0")
 SANITIZE_SECONDS = Variable("XLOOM_SANITIZE_SECONDS", "how long a call may take in the sanitizer", "60")
 AS_CPU = Variable("XLOOM_AS_CPU", "1: JAX's platform cpu is xloom", "0")

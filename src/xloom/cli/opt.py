@@ -38,8 +38,10 @@ FORMS = ("hlo", *(name for stage in STAGES for name in stage.prints))
 )
 @click.option(
     "--explain",
-    metavar="fusion[:A[,B]]",
-    help="Say why instructions are fused or not: all of them, A, or A and B; by their names in --emit prepared.",
+    metavar="QUESTION[:A[,B]]",
+    help="fusion: why instructions are fused or not. memory: why arrays lie where they do. kernel: which strategy "
+    "computes them, and why. compile-time: of passes and kernels. Of all of them, A, or A and B: names in --emit "
+    "prepared.",
 )
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Verify between passes.")
 @click.option("--dump", type=click.Path(file_okay=False), help="Folder for the module after each pass.")
@@ -93,7 +95,10 @@ def opt(
       xloom opt -p algebraic-simplification,dce --dump steps/ --time model.hlo
       xloom opt --emit schedule model.hlo           which array lies where, and what runs when
       xloom opt --emit loops model.hlo              what is fused with what
-      xloom opt --explain fusion:add.3,reduce.1 model.hlo
+      xloom opt --explain fusion:add.3,reduce.1 model.hlo    why are they not one loop nest?
+      xloom opt --explain memory:dot.2 model.hlo    what else is in memory then, and why is it not reused?
+      xloom opt --explain kernel:dot.2 model.hlo    is it packed, or read where it lies, and why?
+      xloom opt --explain compile-time model.hlo    which passes, and which kernels of LLVM's?
       xloom opt --emit asm model.hlo -o model.s
       xloom opt --emit asm --target x86-64-v3 model.hlo
     """
@@ -114,7 +119,7 @@ def opt(
         Path(output).write_bytes(module.to_proto())
         return
     if explain is not None:
-        click.echo(_explained(module, explain), nl=False)
+        click.echo(_explained(module, explain, target), nl=False)
         return
     text = module.to_text(print_large_constants=large_constants) if emit == "hlo" else _stage(module, emit, target)
     if output:
@@ -123,15 +128,26 @@ def opt(
         click.echo(text, nl=False)
 
 
-def _explained(module: Module, question: str) -> str:
+QUESTIONS = ("fusion", "memory", "kernel", "compile-time")
+"""What --explain answers."""
+
+
+def _explained(module: Module, question: str, target: str) -> str:
     from xloom.codegen.fusion.explain import fusion_report
     from xloom.cpu.prepare import prepared
+    from xloom.cpu.printers.compile_times import compile_times_text
+    from xloom.cpu.printers.kernel_choices import kernel_choices_text
+    from xloom.cpu.printers.memory_places import memory_places_text
+    from xloom.llvm.target import process_target, target_named
 
     subject, _, names = question.partition(":")
     found = tuple(name for name in names.split(",") if name)
-    if subject != "fusion" or len(found) > 2:
-        raise click.UsageError(f"--explain is fusion, fusion:A or fusion:A,B, and not {question!r}")
-    return fusion_report(prepared(module), found)
+    if subject not in QUESTIONS or (subject == "fusion" and len(found) > 2):
+        raise click.UsageError(f"--explain is one of {', '.join(QUESTIONS)}, then :A or :A,B; and not {question!r}")
+    if subject == "fusion":
+        return fusion_report(prepared(module), found)
+    texts = {"memory": memory_places_text, "kernel": kernel_choices_text, "compile-time": compile_times_text}
+    return texts[subject](module, found, target_named(target) if target else process_target())
 
 
 def _stage(module: Module, emit: str, target: str) -> str:

@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from xloom.jax.backends import register_backend
     from xloom.jax.hlo_passes import UsePasses, use_passes
     from xloom.jax.in_place_of_cpu import install_as_cpu
+    from xloom.pjrt.recompiles import recompiles
 
-__all__ = ["UsePasses", "initialize", "install_as_cpu", "register_backend", "use_passes"]
+__all__ = ["UsePasses", "initialize", "install_as_cpu", "recompiles", "register_backend", "use_passes"]
 
 # JAX imports this module whenever it starts, mostly to learn that it is not asked for
 _LAZY = {
-    "UsePasses": "hlo_passes",
-    "use_passes": "hlo_passes",
-    "register_backend": "backends",
-    "install_as_cpu": "in_place_of_cpu",
+    "UsePasses": "xloom.jax.hlo_passes",
+    "use_passes": "xloom.jax.hlo_passes",
+    "recompiles": "xloom.pjrt.recompiles",
+    "register_backend": "xloom.jax.backends",
+    "install_as_cpu": "xloom.jax.in_place_of_cpu",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'xloom.jax' has no attribute {name!r}")
-    return getattr(import_module(f"xloom.jax.{_LAZY[name]}"), name)
+    return getattr(import_module(_LAZY[name]), name)

@@ -7,6 +7,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from xloom.jax.annotations import trace_annotations
 from xloom.jax.versions import check_version
 
 CPU = "cpu"
@@ -35,6 +36,7 @@ def register(platform: str, options: Options, priority: int) -> None:
     if not _registered:
         _profiler.register_plugin_profiler(capsule)  # which JAX does for plugins out of libraries alone
         _retire_after_jax()
+        trace_annotations()
     _registered.add(platform)
     _act_as_cpu(platform)
 

@@ -13,6 +13,7 @@ from xloom.llvm.module_partitioning import parts_of
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.shared_setting import SharedSetting
 from xloom.llvm.target import Target
+from xloom.trace import span
 
 _SWITCH_SECONDS = 5e-4
 """After so long a thread lets others run Python. By Python's own 5 ms, each of a module's few calls of LLVM would end
@@ -104,7 +105,8 @@ class ObjectFiles:
             return False
         number, text, pipeline = module
         try:
-            self._objects[number] = object_code(text, pipeline, self._target)
+            with span("LLVM", "compile", characters=len(text), pipeline=pipeline.name):
+                self._objects[number] = object_code(text, pipeline, self._target)
         except BaseException as error:
             self._failures.append(error)
         return True

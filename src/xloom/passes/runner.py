@@ -14,6 +14,7 @@ from xloom.passes.compare import Compare
 from xloom.passes.hooks import Dump, Hook, Verify
 from xloom.passes.pipeline import parse_pipeline
 from xloom.passes.schedule import restore_schedule
+from xloom.trace import span
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ def run_passes(
     runs = []
     for number, pass_ in enumerate(pipeline, 1):
         start = time.perf_counter()
-        changed = pass_.run(module)
+        with span(str(pass_), "compile"):
+            changed = pass_.run(module)
         if changed and module.config.is_scheduled:
             restore_schedule(module)
         seconds = time.perf_counter() - start

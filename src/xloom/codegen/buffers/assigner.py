@@ -9,7 +9,7 @@ from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
 from xloom.codegen.buffers.input_output_aliases import aliases
 from xloom.codegen.buffers.loop_invariants import LoopInvariants
-from xloom.codegen.buffers.reuse import BufferReuse
+from xloom.codegen.buffers.reuse import BufferReuse, Refusals
 from xloom.codegen.buffers.stack_budget import SMALL, StackBudget
 from xloom.codegen.buffers.state_rotation import StateRotation, rotating_leaves
 from xloom.codegen.fusion.multi_output import Thunk
@@ -23,20 +23,20 @@ from xloom.trampoline import Nested, run
 _SKIPS = having(Trait.SKIPS_UNREAD)
 
 
-def assigned(entry: ScheduledComputation, target: Target) -> BufferAssignment:
-    """The allocation of every value of a scheduled program on a target."""
+def assigned(entry: ScheduledComputation, target: Target, refusals: Refusals | None = None) -> BufferAssignment:
+    """The allocation of every value of a scheduled program on a target; `refusals` gets what was asked on the way."""
     assignment = BufferAssignment(entry, target)
-    _Assigner(assignment).assign()
+    _Assigner(assignment, refusals).assign()
     return assignment
 
 
 class _Assigner:
     """Fills in an assignment, in program order."""
 
-    def __init__(self, assignment: BufferAssignment):
+    def __init__(self, assignment: BufferAssignment, refusals: Refusals | None):
         self._assignment = assignment
         self._allocations = assignment.allocations
-        self._reuse = BufferReuse(assignment.entry, assignment.allocations, assignment.target)
+        self._reuse = BufferReuse(assignment.entry, assignment.allocations, assignment.target, refusals)
         self._invariants = LoopInvariants(self._reuse)
         self._stack_budget = StackBudget()
         self._constant_arrays = 0

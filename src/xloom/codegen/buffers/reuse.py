@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import NamedTuple
 
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
@@ -10,9 +11,15 @@ from xloom.codegen.buffers.allocation import AllocationTable, BufferAllocation
 from xloom.codegen.buffers.branch_results import BranchResults, conditionals_inside_out
 from xloom.codegen.buffers.in_place import changed_operand, overwritable
 from xloom.codegen.fusion.multi_output import Thunk
-from xloom.codegen.schedule.thunks import ScheduledComputation
+from xloom.codegen.schedule.thunks import LAST, ScheduledComputation, roots_of
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.target import Target
+
+_READ_ONLY = {
+    "argument": "an argument that the caller does not give away",
+    "constant": "a constant",
+    "code": "a constant in the code",
+}
 
 
 class Reservation(NamedTuple):
@@ -23,11 +30,23 @@ class Reservation(NamedTuple):
     value: BufferValue
 
 
+Refusals = dict[BufferValue, dict[BufferValue, str]]
+"""Of an array that got memory of its own: the arrays in whose place it might have been made, and why it was not."""
+
+
 class BufferReuse:
     """What may share the allocations of a program whose thunks are walked in order."""
 
-    def __init__(self, entry: ScheduledComputation, allocations: AllocationTable, target: Target):
+    def __init__(
+        self,
+        entry: ScheduledComputation,
+        allocations: AllocationTable,
+        target: Target,
+        refusals: Refusals | None = None,
+    ):
+        """`refusals` gets why arrays are not made in the place of others."""
         self.allocations, self.target = allocations, target
+        self._refusals = refusals
         self.reserved_for: dict[BufferValue, BufferAllocation] = {}
         """The memory of values to come."""
         self.read_only: set[BufferAllocation] = set()
@@ -59,18 +78,46 @@ class BufferReuse:
         self, schedule: ScheduledComputation, thunk: Thunk, made: BufferValue, number: int
     ) -> BufferAllocation | None:
         """The allocation of a dying value that thunk `number` may write over with `made`."""
-        nbytes = leaf_shapes(made[0].shape)[made[1]].nbytes
         for value in self.overwritable(thunk, made):
-            allocation = self.allocations.get(value)
-            if allocation is None or allocation in self.read_only or allocation.nbytes != nbytes:
-                continue
-            ours = (value in schedule.made and value not in self.borrowed) or value[0] in self.writable_parameters
-            if not ours or not self._dies(schedule, value, allocation, number):
-                continue
-            last = schedule.last.get(made, number)
-            if allocation not in self._reservations or self._is_dead_before_reserved(schedule, allocation, made, last):
-                return allocation
+            refusal = self._why_not_over(schedule, value, made, number)
+            if refusal is None:
+                return self.allocations[value]
+            if self._refusals is not None:
+                self._refusals.setdefault(made, {})[value] = refusal()
         return None
+
+    def _why_not_over(
+        self, schedule: ScheduledComputation, value: BufferValue, made: BufferValue, number: int
+    ) -> Callable[[], str] | None:
+        """What says why thunk `number` may not write `made` over a value that it may overwrite; None where it may."""
+        allocation = self.allocations.get(value)
+        if allocation is None:
+            return lambda: "it has no memory"
+        if allocation in self.read_only:
+            return lambda: f"it is {_READ_ONLY.get(allocation.kind, 'not to be changed')}"
+        nbytes = leaf_shapes(made[0].shape)[made[1]].nbytes
+        if allocation.nbytes != nbytes:
+            return lambda: f"it has {allocation.nbytes} bytes, and not {nbytes}"
+        if not ((value in schedule.made and value not in self.borrowed) or value[0] in self.writable_parameters):
+            return lambda: "it is made outside of the loop or branch, and read there again"
+        if not self._dies(schedule, value, allocation, number):
+            return lambda: self._why_alive(schedule, value, allocation, number)
+        last = schedule.last.get(made, number)
+        if allocation in self._reservations and not self._is_dead_before_reserved(schedule, allocation, made, last):
+            return lambda: f"its memory is reserved for %{self._reservations[allocation][0].value[0].name}"
+        return None
+
+    def _why_alive(
+        self, schedule: ScheduledComputation, value: BufferValue, allocation: BufferAllocation, number: int
+    ) -> str:
+        """Which thunk reads an allocation after thunk `number`."""
+        live = [v for v in self.allocations.live_values(allocation) if schedule.last.get(v, -1) >= number]
+        name, last = max(((v[0].name, schedule.last[v]) for v in live), key=lambda each: each[1], default=("", LAST))
+        if value not in schedule.last or last >= len(schedule.thunks):
+            return "it is read after this computation"
+        reader = ", ".join(f"%{root.name}" for root in roots_of(schedule.thunks[last]))
+        same = "" if name == value[0].name else f" as %{name}"
+        return f"it is read again{same}, by {reader}"
 
     def initial_state(
         self, schedule: ScheduledComputation, value: BufferValue, number: int, taken: list[BufferAllocation]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from xloom.codegen.fusion.multi_output import Refusals, thunks_of
+from xloom.codegen.fusion.multi_output import WINDOW, Refusals, thunks_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup, is_alias, producer_consumer_fusion
 from xloom.codegen.ops import OP_ROWS, Role
 from xloom.errors import XloomError, near
@@ -101,8 +101,11 @@ class _Report:
             reason = self.refusals.get((a, b)) or self.refusals.get((b, a))
             if reason:
                 return f"the loop nests of %{a.name} and %{b.name} are two: {reason}"
-        between = "a thunk between them needs the one and makes what the other reads, or they are far apart"
-        return f"not in one loop nest: {between}"
+        roots = [*_roots(ours), *_roots(theirs)]
+        updates = [root for root in roots if root.opcode == "dynamic-update-slice"]
+        if updates:
+            return f"not in one loop nest: {_names(updates)} changes an array in place, and joins nothing before it"
+        return f"not in one loop nest: more than {WINDOW} thunks are between them, and no more are looked at"
 
 
 def _roots(nests: list[FusionGroup]) -> list[Instruction]:

@@ -46,6 +46,10 @@ def thunks_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
     return filled_late(overwriting_last(freeing_first(thunks, returned), fusion.root))
 
 
+def _waiting(made: set[Instruction]) -> str:
+    return f"%{min(i.name for i in made)} is made between them, which the later one reads"
+
+
 def _fuse_or_append(
     thunks: list[Thunk], group: FusionGroup, stored: set[Instruction], refusals: Refusals | None
 ) -> None:
@@ -57,8 +61,9 @@ def _fuse_or_append(
         for k in range(len(thunks) - 1, max(-1, len(thunks) - 1 - WINDOW), -1):
             thunk = thunks[k]
             made = set(thunk.roots) if isinstance(thunk, FusionGroup) else {thunk}
-            if isinstance(thunk, FusionGroup) and not reads & between:
-                joined = _joined(thunk, group, stored)
+            if isinstance(thunk, FusionGroup):
+                waits = reads & between
+                joined = _waiting(waits) if waits else _joined(thunk, group, stored)
                 if isinstance(joined, FusionGroup):
                     thunks[k] = joined
                     _absorb(thunks, k, stored)

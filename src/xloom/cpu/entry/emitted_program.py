@@ -8,6 +8,7 @@ from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.cpu.custom_calls.native_call import NativeCall
 from xloom.cpu.entry.collective_sites import CollectiveSite
+from xloom.cpu.kernel_modules.choices import Choice
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -42,6 +43,8 @@ class ThunkCode:
     phases: list[Phase]
     nest: LoopNest | None = None
     """The loops, where it is one."""
+    choices: tuple[Choice, ...] = ()
+    """How it was written."""
 
 
 @dataclass

@@ -36,6 +36,7 @@ from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedPro
 from xloom.cpu.entry.fused_dot import fused_dot
 from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
+from xloom.cpu.kernel_modules.choices import choices_made
 from xloom.cpu.kernel_modules.copies import LARGE
 from xloom.cpu.kernel_modules.kernel import TASK, Rule
 from xloom.cpu.kernel_modules.sharing import KernelCode, KernelModules
@@ -343,18 +344,19 @@ class EntryBuilder:
         event.scratch = self.call(code, pointers, waiting=event if waits else None)
         if not waits:
             self.events.append(event)
-        return ThunkCode(code.module_name, code.phases, nest)
+        return ThunkCode(code.module_name, code.phases, nest, code.choices)
 
     def _inlined(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: Sequence[ir.Value]) -> ThunkCode:
         """Emits a nest as a part of this function."""
         lowering = Lowering(self.module, f"xloom.nest{self._nests}", nest, numbers, dtype_of)
-        lowering.run()
+        with choices_made() as choices:
+            lowering.run()
         self._nests += 1
         for phase in lowering.phases:
             self.module.globals[phase.symbol].linkage = "internal"  # it is not called
             body = self.module.globals[f"{phase.symbol}.body"]
             self.b.call(body, [*pointers, I64(0), I64(phase.count)])
-        return ThunkCode("", lowering.phases, nest)
+        return ThunkCode("", lowering.phases, nest, tuple(choices))
 
     def _kernel(self, instruction: Instruction, rule: Rule) -> None:
         inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
@@ -369,7 +371,7 @@ class EntryBuilder:
         scratch = self.call(code, [self.pointer(s) for s in (*inputs, *targets)])
         self.polling.cost += kernel_cost(instruction)
         self._record(instruction, scratch)
-        self.program.code[instruction] = ThunkCode(code.module_name, code.phases)
+        self.program.code[instruction] = ThunkCode(code.module_name, code.phases, choices=code.choices)
 
     def _record(self, instruction: Instruction, scratch: Sequence[BufferAllocation] = ()) -> None:
         """Notes that a thunk reads all its operands, and writes all its outputs, each in its allocation."""

@@ -44,7 +44,7 @@ def fused_dot(entry: EntryBuilder, schedule: ScheduledComputation, fusion: Instr
             made.add(number)
     _, code = entry.kernel_modules.of_rule(dot, rule, frozenset(), shapes, frozenset(made))
     entry.call(code, [*pointers, entry.of((fusion, 0))])
-    entry.program.code[fusion] = ThunkCode(code.module_name, code.phases)
+    entry.program.code[fusion] = ThunkCode(code.module_name, code.phases, choices=code.choices)
 
 
 def _is_loaded(convert: Instruction, dot: Instruction, target: Target) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from xloom.cpu.kernel_modules.choices import Choice
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase
 from xloom.cpu.kernel_modules.shape_generic import for_shape
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -24,6 +25,8 @@ class KernelCode:
     symbol: str = ""
     sizes: tuple[int, ...] = ()
     """The table of a kernel that serves many shapes."""
+    choices: tuple[Choice, ...] = ()
+    """How it was written; none where that was in another program."""
 
 
 def code_of(text: str, phases: Sequence[Phase], scratch: Sequence[int], pipeline: PassPipeline) -> KernelCode:

@@ -13,6 +13,7 @@ from xloom.codegen.ops import Trait, having
 from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule
 from xloom.cpu.kernel_modules.batched_modules import PLACEHOLDER as SMALL
 from xloom.cpu.kernel_modules.batched_modules import BatchedModules
+from xloom.cpu.kernel_modules.choices import choices_made
 from xloom.cpu.kernel_modules.copies import copy_ir, copy_phase
 from xloom.cpu.kernel_modules.form import FORMS, ShapeGenericProblem, form
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase, Rule
@@ -62,11 +63,13 @@ class KernelModules:
             return code
         module = TargetModule(self._target)
         lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of)
-        lowering.run()
+        with choices_made() as choices:
+            lowering.run()
         if self._checks is not None:
             self._checks.nest(key, module, lowering)
         if code is None:
-            code = self._nests[key] = self._nest_code(module, lowering, pointers, small)
+            code = self._nest_code(module, lowering, pointers, small)
+            code = self._nests[key] = replace(code, choices=tuple(choices))
         return code
 
     def _nest_code(self, module: TargetModule, lowering: Lowering, pointers: int, small: bool) -> KernelCode:
@@ -109,15 +112,17 @@ class KernelModules:
         if known is not None and self._checks is None:
             return known
         kernel = self._kernel(tuple(operands), tuple(outputs), unread=unread, made=made)
-        if instruction.opcode in FORMS:
-            form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
-            if kernel.made:
-                form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
-            code = self._sized(form, kernel, lambda kernel: rule(kernel, instruction))
-        else:
-            rule(kernel, instruction)
-            self._needed(kernel)
-            code = self._own_module(module_text(kernel.module), kernel.phases, kernel.scratch, kernel.pipeline)
+        with choices_made() as choices:
+            if instruction.opcode in FORMS:
+                form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
+                if kernel.made:
+                    form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
+                code = self._sized(form, kernel, lambda kernel: rule(kernel, instruction))
+            else:
+                rule(kernel, instruction)
+                self._needed(kernel)
+                code = self._own_module(module_text(kernel.module), kernel.phases, kernel.scratch, kernel.pipeline)
+        code = replace(code, choices=tuple(choices))
         if known is not None and self._checks is not None:
             self._checks.kernel(f"{instruction.opcode} {instruction.name}", known[1], code)
         if instruction.opcode in _BY_SHAPE:

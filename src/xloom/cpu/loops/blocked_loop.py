@@ -31,17 +31,21 @@ _MOSTLY = 1.25
 """How much of what an element costs may be the same for all, as a ratio of all of it to the rest."""
 
 
-def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var, None], cost: int) -> bool:
-    """A phase of blocks, each element of `cost`. False, and nothing is emitted, where there is a remainder."""
+def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var, None], cost: int) -> str:
+    """A phase of blocks, each element of `cost`. Nothing is emitted where it gives a text, which says why."""
     nodes = [s.node for s in stage.stores]
     varying = cost_along(nodes, inner)
-    if cost_of(nodes) > _MOSTLY * varying:  # the rest would have to be taken out of two loops
-        return False
+    if cost_of(nodes) > _MOSTLY * varying:
+        return "much is the same for all elements, and would have to be taken out of two loops"
     vectors = interleaving(varying) or _CHEAP
     streamed = is_nontemporal(code, (), stage, inner)
     size = NontemporalStores.length(code, stage) if streamed else vectors * _lanes(code, stage, inner)
-    if not size or inner.size % size or inner.size == size or len(pieces(stage, inner, code.nest.private)) > 1:
-        return False
+    if not size:
+        return "its elements are no vector"
+    if inner.size % size or inner.size == size:
+        return f"{inner.size} elements are not several blocks of {size}"
+    if len(pieces(stage, inner, code.nest.private)) > 1:
+        return "parts of it are computed otherwise than the rest"
     hints: tuple[Hint, ...] = (*VECTOR_ONLY, ("llvm.loop.interleave.count", I32(vectors)))
     block = Var(inner.name, inner.size // size, None, -1)
     with code.phase([block], cost * size, block=size) as elements:
@@ -51,7 +55,7 @@ def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var,
         first = b.mul(elements.vars[block], I64(size), flags=["nsw"])
         if streamed:
             NontemporalStores(code, elements, stage, inner).piece(first, I64(size), hints)
-            return True
+            return ""
         elements.vars[inner] = first
         _fetch_ahead(elements, stage, inner, size)
         paired = is_bf16_in_pairs(code, stage, inner)
@@ -61,7 +65,7 @@ def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var,
                 store_pair(code, elements, stage, inner)
             else:
                 code.stores(elements, stage.stores)
-    return True
+    return ""
 
 
 def _fetch_ahead(elements: Elements, stage: LoopBody, inner: Var, size: int) -> None:

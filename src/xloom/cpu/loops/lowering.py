@@ -25,6 +25,7 @@ from xloom.codegen.loop_ir.nest import (
 )
 from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, walk
 from xloom.codegen.loop_ir.pieces import FEW, UNROLLED, Piece
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.cpu.loops.alike_pieces import each_range, in_pieces
 from xloom.cpu.loops.bf16_pairs import is_bf16_in_pairs, store_pair
@@ -80,6 +81,8 @@ class Lowering:
         """Emits the phases of the nest, by the strategy that suits its loops."""
         stages = self.nest.stages
         if self.nest.outer:
+            around = ", ".join(f"{v.name} ({v.size})" for v in self.nest.outer)
+            chosen("stage by stage for each row, which stays in the first cache", f"stages share the loops {around}")
             self._rows()
         elif reductions := reductions_of(stages[0]):
             self._reduction(stages[0], reductions).kernel(
@@ -93,20 +96,31 @@ class Lowering:
         cost = cost_of([s.node for s in stage.stores])
         cross = strided_loads(stage, loops)
         if cross is not None:
+            names = ", ".join(dict.fromkeys(f"%{load.source[0].name}" for load in cross[1]))
+            chosen(
+                "transposed in registers, block by block", f"{names} lies along {cross[0].name}, results along others"
+            )
             emit_tiled(self._code, stage, loops, gone, cost, *cross)
             return
         rows = rows_of(stage, loops)
         if rows is not None:
+            chosen(
+                "blocks of short rows, set apart in registers", f"rows have {rows[1].size} elements, less than a vector"
+            )
             emit_short_rows(self._code, stage, loops, gone, cost, rows)
             return
         if not loops:
+            chosen("a single element")
             with self._code.phase([], cost) as elements:
                 self._code.stores(elements, stage.stores)
             return
         group = interleaved(stage, loops)
         *outer, inner = [v for v in loops if v != group]
-        if not outer and not group and emit_in_blocks(self._code, stage, inner, gone, cost):
+        why = "there are loops around it" if outer or group else emit_in_blocks(self._code, stage, inner, gone, cost)
+        if not why:
+            chosen("one loop, in blocks of whole vectors", f"{inner.size} elements have no remainder")
             return
+        chosen(f"vectors along {inner.name} ({inner.size})", f"not in blocks of a fixed size, for {why}")
         cost *= (inner.size if outer else 1) * (group.size if group else 1)
         with self._code.phase(outer or [inner], cost, open_ended=not outer) as elements:
             elements.unbind(gone)
@@ -150,6 +164,8 @@ class Lowering:
         hints = masked if dense else hints_for
         cost = cost_along([s.node for s in stage.stores], inner) if dense else 0
         streamed = not group and is_nontemporal(self._code, elements.vars, stage, inner)
+        if streamed:
+            chosen("results are stored around the caches", "they are so large that nothing of them would stay there")
         streams = NontemporalStores(self._code, elements, stage, inner) if streamed else None
         whole = isinstance(end, ir.Constant) and not cuts and not group  # begins and ends with a word
         paired = whole and inner.size >= PAIRED and is_bf16_in_pairs(self._code, stage, inner)
@@ -182,9 +198,11 @@ class Lowering:
                 self._code.stores(elements, stage.stores)
 
     def _reduction(self, stage: LoopBody, reductions: list[Reduction]) -> ColumnReduction | RowReduction:
-        return (ColumnReduction if is_column_reduction(stage, reductions) else RowReduction)(
-            self._code, stage, reductions
+        columns, why = is_column_reduction(stage, reductions)
+        chosen(
+            "neighbouring results side by side in vectors" if columns else "one result after another, along rows", why
         )
+        return (ColumnReduction if columns else RowReduction)(self._code, stage, reductions)
 
     # -- several stages in each iteration of the outer loops
     def _rows(self) -> None:

@@ -277,18 +277,22 @@ def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Valu
     return begin, b.udiv(b.mul(b.add(at, I64(1)), I64(size)), I64(parts))
 
 
-def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> bool:
-    """True when neighbours in memory belong to different results, or the rows that are reduced are short."""
+def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> tuple[bool, str]:
+    """Whether neighbours in memory belong to different results, or the rows that are reduced are short; and why."""
     loops = LoopBody([*stage.vars, *reductions[0].vars], stage.stores)
     extent = math.prod(v.size for v in reductions[0].vars)
     wide = [v for v in stage.vars if v.size >= (5 if extent >= MANY else 8)]
     if not wide:
-        return False
+        return False, "there are too few results for a vector"
     if _are_short(reductions):
-        return True
+        return True, f"rows of {extent} are too short for vectors along them"
     reduced = [v for v in reductions[0].vars if v.size >= 8]
+    if not reduced:
+        return True, f"no dimension that is reduced has 8 elements, and that of {wide[0].name} has {wide[0].size}"
     best = max(stride_score(loops, v) for v in wide)
-    return not reduced or best > max(stride_score(loops, v) for v in reduced)
+    if best > max(stride_score(loops, v) for v in reduced):
+        return True, "neighbours in memory belong to different results"
+    return False, "neighbours in memory belong to one result"
 
 
 def _are_short(reductions: Sequence[Reduction]) -> bool:

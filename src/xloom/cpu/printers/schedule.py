@@ -83,7 +83,7 @@ class _Schedule:
         if inside:
             self._line(indent, "fuses", [", ".join(inside)])
         if code is not None:
-            self._line(indent, "code", [_code(code)])
+            self._line(indent, "code", [code_text(code)])
 
     def _in_place(self, made: BufferValue, reads: Sequence[BufferValue]) -> list[str]:
         allocation = self.assignment.of(made)
@@ -159,7 +159,8 @@ def _inlined(thunk: Thunk) -> list[Instruction]:
     return [i for i in parent.post_order() if i in thunk.inlined and i.opcode != "constant"]
 
 
-def _code(code: ThunkCode) -> str:
+def code_text(code: ThunkCode) -> str:
+    """How a thunk runs: the module of its kernel, and what threads share."""
     if not code.module_name:
         return "part of the entry function" if code.phases else "none: there are no elements"
     return f"{code.module_name}: {', then '.join(map(_phase, code.phases))}"

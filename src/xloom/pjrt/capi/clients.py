@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from xloom.pjrt import recompiles
 from xloom.pjrt.capi.device_count import device_count
 from xloom.pjrt.capi.executables import loaded_handle
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
@@ -195,6 +196,7 @@ def compile_program(args: Any) -> None:
     """A program on the client's devices."""
     options = CompileOptions.from_proto(bytes_at(args.compile_options, args.compile_options_size))
     module = module_of(args.program, options)
+    recompiles.note(module)
     args.executable = loaded_handle(objects[args.client].client.compile(module, options))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
@@ -51,7 +52,8 @@ def multiply(
     # a row times a matrix is the matrix, transposed, times a column
     if count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target.caches):
         product, a, b = product.transposed, b, a
-    strategy = _strategy(arithmetic, product, a, b)
+    strategy, why = _strategy(arithmetic, product, a, b)
+    chosen(_MEANING[strategy], why)
     if not _takes_lines(strategy, arithmetic, product, a, "a"):
         a = made_whole(kernel, a, outer * count(product.rows))
     if not _takes_lines(strategy, arithmetic, product, b, "b") or a.is_made:
@@ -77,12 +79,26 @@ def _widened(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array,
     return a if count(product.rows) > count(product.columns) else widened_array(kernel, arithmetic, a, size)
 
 
-def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:
-    if is_vector_product(product) or is_few_vectors(product, a, arithmetic.target.caches):
-        return multiply_vector
+_MEANING: dict[Callable, str] = {
+    multiply_vector: "row by row, a matrix times few vectors",
+    direct: "tiles in registers, of operands that are read where they lie",
+    blocked: "tiles in registers, of blocks of the operands that are packed first",
+}
+
+
+def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> tuple[Callable, str]:
+    """What multiplies, and why that."""
+    if is_vector_product(product):
+        return multiply_vector, "one of the operands is a vector"
+    if is_few_vectors(product, a, arithmetic.target.caches):
+        return multiply_vector, f"{count(product.columns)} columns: the matrix is read once, which takes the time"
     if _is_better_in_pairs(arithmetic, product, a, b):
-        return blocked
-    return direct if _is_read_in_place(arithmetic, product, b) else blocked
+        return (
+            blocked,
+            f"the processor adds pairs of products of {a.dtype.name}, for which operands are put side by side",
+        )
+    in_place, why = _is_read_in_place(arithmetic, product, b)
+    return (direct if in_place else blocked), f"the right operand {why}"
 
 
 def _is_better_in_pairs(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bool:
@@ -99,15 +115,26 @@ def _takes_lines(strategy: Callable, arithmetic: Arithmetic, product: Product, a
     return operand == "a" if strategy is multiply_vector else has_lines(product, operand)
 
 
-def _is_read_in_place(arithmetic: Arithmetic, product: Product, b: Array) -> bool:
-    """True when it costs less to read the right operand where it lies than to rearrange it first."""
+def _is_read_in_place(arithmetic: Arithmetic, product: Product, b: Array) -> tuple[bool, str]:
+    """Whether it costs less to read the right operand where it lies than to rearrange it first, and why."""
     column, size = inner(product.columns), b.dtype.bytes
-    if b.is_made or len(product.columns) > 1 or (column.size > 1 and (column.b, column.c) != (1, 1)):
-        return False
+    if b.is_made:
+        return False, "is computed as it is multiplied"
+    if len(product.columns) > 1 or (column.size > 1 and (column.b, column.c) != (1, 1)):
+        return False, "has columns that do not lie side by side in memory"
     nbytes = count(product.columns) * count(product.depth) * size
     caches = arithmetic.target.caches
-    if nbytes <= caches.first or count(product.rows) <= 4:
-        return True
-    if nbytes > caches.second // _SHARE or b.dtype is not arithmetic.dtype or count(product.depth) > _DEPTH:
-        return False
-    return all(x.b * size <= _ROW_BYTES for x in product.depth)
+    if nbytes <= caches.first:
+        return True, f"fits the first cache, with {nbytes} bytes"
+    if count(product.rows) <= 4:
+        return True, f"is met by {count(product.rows)} rows only, for which packing it would not pay"
+    share = caches.second // _SHARE
+    if nbytes > share:
+        return False, f"has {nbytes} bytes, more than the {share} that are read from the second cache fast enough"
+    if b.dtype is not arithmetic.dtype:
+        return False, f"is {b.dtype.name}, and sums are {arithmetic.dtype.name}"
+    if count(product.depth) > _DEPTH:
+        return False, f"has {count(product.depth)} terms for each sum, more than {_DEPTH}"
+    if all(x.b * size <= _ROW_BYTES for x in product.depth):
+        return True, f"has {nbytes} bytes, which are read from the second cache fast enough"
+    return False, f"has rows more than {_ROW_BYTES} bytes apart, which evict one another from the first cache"

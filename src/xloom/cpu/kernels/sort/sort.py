@@ -6,6 +6,7 @@ import math
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import STACK_SCRATCH, Kernel, kernel
 from xloom.cpu.kernels.sort.keys import Key, plain_keys
 from xloom.cpu.kernels.sort.records import INDEX_BITS, IndexedRecords, PackedRecords
@@ -44,7 +45,9 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
         _copy(kernel, p.rows)
         return
     # no more is imported than what sorts this: all of it would take as long as to compile it
-    match _method(p, kernel.target):
+    method, why = _decision(p, kernel.target)
+    chosen(_MEANING[method], why)
+    match method:
         case _Method.ELEMENTS:
             from xloom.cpu.kernels.sort import elements
 
@@ -116,21 +119,38 @@ class _Method(Enum):
     MERGE = auto()
 
 
+_MEANING = {
+    _Method.ELEMENTS: "quicksort by vectors of the elements themselves",
+    _Method.NETWORK: "a network that sorts rows side by side",
+    _Method.PAIRS: "quicksort by vectors of keys and row numbers",
+    _Method.NUMBERED: "quicksort by vectors of keys with their row numbers in one word",
+    _Method.RADIX: "radix sort",
+    _Method.MERGE: "merge sort",
+}
+
+
 def _method(p: _Problem, target: Target) -> _Method:
+    return _decision(p, target)[0]
+
+
+def _decision(p: _Problem, target: Target) -> tuple[_Method, str]:
+    """How it is sorted, and why so."""
     rows, bits = p.rows, sum(k.bits for k in p.keys)
     if not p.keys:
-        return _Method.MERGE
+        return _Method.MERGE, "the comparator compares no plain keys, so that it must be called"
     if _element_key(p, target):
-        return _Method.ELEMENTS
-    if bits + INDEX_BITS <= 64 and rows.size <= _longest_in_network(rows, bits, target):
-        return _Method.NETWORK
+        return _Method.ELEMENTS, "there is one operand, of rows that lie one after another, and it is the key"
+    longest = _longest_in_network(rows, bits, target)
+    if bits + INDEX_BITS <= 64 and rows.size <= longest:
+        return _Method.NETWORK, f"rows of {rows.size} are no longer than {longest}, {rows.count} of them"
     if _in_pairs(rows, p.keys, target):
-        return _Method.PAIRS
+        return _Method.PAIRS, f"keys of {bits} bits, of long rows that lie one after another"
     if _LEAST_KEY < bits <= 64 - INDEX_BITS and target.packs_lanes():
-        return _Method.NUMBERED
-    if bits + INDEX_BITS <= _WIDEST and _radix_is_faster(rows.size, -(-bits // 8)):
-        return _Method.RADIX
-    return _Method.MERGE
+        return _Method.NUMBERED, f"a key of {bits} bits and a row number fit a word"
+    passes = -(-bits // 8)
+    if bits + INDEX_BITS <= _WIDEST and _radix_is_faster(rows.size, passes):
+        return _Method.RADIX, f"{passes} passes over {rows.size} elements take less than to merge them"
+    return _Method.MERGE, f"{passes} passes of a radix sort would take longer for rows of {rows.size}"
 
 
 def _longest_in_network(rows: Rows, bits: int, target: Target) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.window.axes import axes_of
 from xloom.cpu.kernels.window.cumulative import is_cumulative, reduce_cumulatively
 from xloom.cpu.kernels.window.each_window import reduce_each_window
 from xloom.cpu.kernels.window.reducer import Reducer
-from xloom.cpu.kernels.window.sliding import is_shared, reduce_by_axis
+from xloom.cpu.kernels.window.sliding import reduce_by_axis, why_apart
 from xloom.hlo.instruction import Instruction
 
 
@@ -19,8 +20,13 @@ def reduce_window(kernel: Kernel, instruction: Instruction) -> None:
     axes = axes_of(kernel.operands[0].dims, instruction["window"])
     reducer = Reducer(kernel, instruction["to_apply"])
     if is_cumulative(reducer, axes):
+        chosen(
+            "in linear time, each result out of the one before", "all windows begin, or all end, at one end of an axis"
+        )
         reduce_cumulatively(kernel, reducer, axes)
-    elif is_shared(reducer, axes, kernel.target):
+    elif not (why := why_apart(reducer, axes, kernel.target)):
+        chosen("axis by axis: windows share what they have in common", "each on its own would take longer")
         reduce_by_axis(kernel, reducer, axes)
     else:
+        chosen("window by window", why)
         reduce_each_window(kernel, reducer, axes)

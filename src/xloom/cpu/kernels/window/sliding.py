@@ -45,24 +45,32 @@ _TASK = 40_000
 """Elements reduced in about 20 µs."""
 
 
-def is_shared(reducer: Reducer, axes: list[WindowAxis], target: Target) -> bool:
-    """True when the windows are dense, and reducing each on its own takes longer."""
+def why_apart(reducer: Reducer, axes: list[WindowAxis], target: Target) -> str:
+    """Why windows cannot share what they have in common, or why each on its own takes less; empty where they do."""
     operator = AssociativeOperator.of(reducer)
     windows = [a.window for a in axes]
     dense = all(w.base_dilation == 1 and w.window_dilation == 1 and w.stride <= w.size for w in windows)
     elements = math.prod(a.size for a in axes)
-    if not operator or not dense or not elements:
-        return False
+    if not operator:
+        return "the computation is no operator that may be done in any order"
+    if not dense:
+        return "windows are dilated, or do not touch"
+    if not elements:
+        return "there are no elements"
     passes = [_Pass(operator, group, target) for group in _groups(axes)]
-    if not passes or any(p.nbytes > _STACK for p in passes):
-        return False
+    if not passes:
+        return "each window is an element"
+    if any(p.nbytes > _STACK for p in passes):
+        return f"what they share takes more than {_STACK} bytes of the stack"
     if len(axes) > 1 and not axes[-1].is_plain and any(not a.is_plain for a in axes[:-1]):
-        return True  # columns are no vectors: rows are reduced as vectors first
+        return ""  # columns are no vectors: rows are reduced as vectors first
     if passes[-1].halvings and axes[-1].window.stride * operator.dtype.bytes >= _LINE:
-        return True  # elements at the same place of windows are no vectors
+        return ""  # elements at the same place of windows are no vectors
     elements_met = math.prod(a.window.size * a.count for a in axes)
     operations = math.prod(w.size for w in windows) * operator.cost
-    return elements_met >= _OVERLAP * elements or operations >= _LARGE
+    if elements_met >= _OVERLAP * elements or operations >= _LARGE:
+        return ""
+    return f"windows meet an element {elements_met / elements:.1f} times, which is fewer than {_OVERLAP}, and are small"
 
 
 def reduce_by_axis(kernel: Kernel, reducer: Reducer, axes: list[WindowAxis]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from xloom.environment import LOG
 from xloom.torch.lazy.recording import log
 from xloom.torch.lazy.recording.trace import Node, Trace
 
@@ -83,6 +84,6 @@ def note(program: TraceProgram, node: Node, reason: str) -> None:
     """Keeps a report."""
     report = f"program {len(_reports)}, {node.depth} operators, {len(program.outputs)} results: {reason}"
     _reports.append(report)
-    if log.on:
+    if log.on or "recompiles" in LOG.text.split(","):
         for line in report.splitlines():
             log.write(f"compile     {line}")

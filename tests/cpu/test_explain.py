@@ -1,0 +1,129 @@
+"""`xloom opt --explain memory | kernel | compile-time`: answers of the decisions themselves."""
+
+import re
+
+import pytest
+
+import xloom as xl
+from xloom.cpu.printers.compile_times import compile_times_text
+from xloom.cpu.printers.kernel_choices import kernel_choices_text
+from xloom.cpu.printers.memory_places import memory_places_text
+from xloom.errors import XloomError
+from xloom.llvm.target import target_named
+
+TARGET = target_named("x86-64-v4")
+TEXT = """HloModule m, input_output_alias={ {1}: (1, {}, may-alias) }
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }
+ENTRY main {
+  x = f32[64,128] parameter(0)
+  w = f32[128,128] parameter(1)
+  zero = f32[] constant(0)
+  p = f32[64,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  e = f32[64,128] exponential(p)
+  q = f32[64,128] dot(e, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  g = f32[64,128] multiply(q, p)
+  t = f32[128,64] transpose(g), dimensions={1,0}
+  h = f32[128,64] sort(t), dimensions={1}, to_apply=less
+  r = f32[128] reduce(h, zero), dimensions={1}, to_apply=sum
+  u = f32[128,128] add(w, w)
+  small = f32[4] slice(r), slice={[0:4]}
+  n = f32[4] sort(small), dimensions={0}, to_apply=less
+  m = f32[4] negate(n)
+  ROOT out = (f32[128], f32[128,128], f32[4]) tuple(r, u, m)
+}"""
+
+
+def memory(*names):
+    return memory_places_text(xl.parse(TEXT), names, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x", r"%x f32\[64,128\], 32.0 KiB: argument 0\n  an argument, which the caller does not give away"),
+        ("w", "result 1\n  an argument that the caller gives away, in whose memory result 1 is made"),
+        ("u", "one after another in the same memory: %w"),
+        ("e", "not in place of %p: it is read again, by %t"),
+        ("p", r"temporary array of more than 256 bytes.*\n  in use from thunk \d+ \(%p\) to thunk"),
+        ("r", "result 0\n  it is result 0"),
+        ("n", r"stack \d+\n  a temporary array of at most 256 bytes"),
+        ("g", "%g: no array in memory, see --explain fusion:g"),
+    ],
+)
+def test_why_an_array_is_where_it_is(name, said):
+    assert re.search(said, memory(name)), memory(name)
+
+
+def test_what_else_is_in_memory_then():
+    assert re.search(r"beside %e.*32.0 KiB, in use from thunk", memory("p"))
+
+
+def test_all_arrays():
+    assert {"%x", "%p", "%e", "%n"} <= set(re.findall(r"^(%\w+) ", memory(), re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("p", "read where they lie: the right operand has 65536 bytes, which are read from the second cache"),
+        ("t", "transposed in registers, block by block: %p, %q lies along"),
+        ("h", "quicksort by vectors of the elements themselves: there is one operand"),
+        ("r", "one result after another, along rows: neighbours in memory belong to one result"),
+        ("u", "one loop, in blocks of whole vectors: 16384 elements have no remainder"),
+        ("n", r"%n sort f32\[4\]"),
+        ("x", "%x: no kernel, see --explain fusion:x"),
+    ],
+)
+def test_why_a_kernel_is_as_it_is(name, said):
+    text = kernel_choices_text(xl.parse(TEXT), [name], TARGET)
+    assert re.search(said, text), text
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        ("f32[512,1024]", "packed first: the right operand has 2097152 bytes, more than the 262144"),
+        ("f32[512,8]", "read where they lie: the right operand fits the first cache"),
+        ("f32[512,1]", "a matrix times few vectors: one of the operands is a vector"),
+    ],
+)
+def test_products(dims, said):
+    columns = dims.split(",")[1].rstrip("]")
+    text = f"""HloModule m
+    ENTRY e {{ a = f32[64,512] parameter(0) b = {dims} parameter(1)
+      ROOT c = f32[64,{columns}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"""
+    found = kernel_choices_text(xl.parse(text), ["c"], TARGET)
+    assert said in found, found
+
+
+@pytest.mark.parametrize(
+    ("window", "said"),
+    [
+        ("{size=8 pad=7_0}", "in linear time"),
+        ("{size=3 pad=1_1}", "axis by axis|window by window: windows meet an element 3.0 times"),
+        ("{size=2 stride=4 pad=0_0}", "window by window: windows are dilated, or do not touch"),
+    ],
+)
+def test_windows(window, said):
+    size = 2 if "stride" in window else 8
+    text = f"""HloModule m
+    sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }}
+    ENTRY e {{ a = f32[8] parameter(0) z = f32[] constant(0)
+      ROOT c = f32[{size}] reduce-window(a, z), window={window}, to_apply=sum }}"""
+    found = kernel_choices_text(xl.parse(text), ["c"], TARGET)
+    assert re.search(said, found), found
+
+
+def test_where_the_time_of_a_compilation_goes():
+    text = compile_times_text(xl.parse(TEXT), (), TARGET)
+    assert re.search(r"ms +\d+\.\d% +machine code by LLVM", text) and "algebraic-simplification" in text
+    assert re.search(r"LLVM's time for the kernel of\n(.*\n)*.*%[pq]\b", text)
+    asked = compile_times_text(xl.parse(TEXT), ("cse", "h"), TARGET)
+    assert re.search(r"pass cse: .* ms in 1 runs\nkernel of %h: .* of LLVM's", asked)
+
+
+@pytest.mark.parametrize("ask", [memory_places_text, kernel_choices_text, compile_times_text])
+def test_a_name_that_there_is_not(ask):
+    with pytest.raises(XloomError, match="nothing"):
+        ask(xl.parse(TEXT), ["nothing"], TARGET)
