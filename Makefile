@@ -56,6 +56,17 @@ $(MODELS_VENV)/.installed: pyproject.toml constraints.txt
 	@$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,models]'
 	@touch $@
 
+DOCS_VENV := .venv-docs
+
+docs: $(DOCS_VENV)/.installed ## The site, with links checked: build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
+	@echo "build/site/index.html"
+
+$(DOCS_VENV)/.installed: pyproject.toml constraints.txt
+	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 VENDORED := src/xloom/viewer/vendored
 DAGRE := 3.1.3
 
@@ -228,4 +239,4 @@ judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folde
 	  --libraries "$(ONLY)" --out $(or $(OUT),build/libraries)
 
 clean: ## Remove what make made
-	rm -rf $(VENV) $(LIBRARIES) $(MODELS_VENV) .pytest_cache .ruff_cache src/xloom/compilation_cache/kernels
+	rm -rf $(VENV) $(LIBRARIES) $(MODELS_VENV) $(DOCS_VENV) build/site .pytest_cache .ruff_cache src/xloom/compilation_cache/kernels

@@ -48,7 +48,7 @@ class Registration:
     stages: tuple[int, ...] = (0, 0, 0)
     signature: Signature | None = None
     source: str = ""
-    keep: tuple = field(default=(), repr=False, compare=False)
+    keep: tuple[Any, ...] = field(default=(), repr=False, compare=False)
     when: Condition | None = None
     layouts: str = ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class OriginalValue:
     A node is an OriginalArray, None (unknown), or a tuple of nodes; `synthetic_call` marks calls that have none.
     """
 
-    tree: OriginalArray | tuple | None = None
+    tree: OriginalArray | tuple[Any, ...] | None = None
     synthetic_call: bool = False
 
 

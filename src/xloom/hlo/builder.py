@@ -26,10 +26,15 @@ _BY_METHOD = {name.replace("-", "_"): name for name in OPCODES}
 class ComputationBuilder:
     """Adds instructions to one computation.
 
-    `b.add(x, y)`, `b.reduce(x, init, dimensions=(0,), to_apply=add)`, `b.get_tuple_element(t, index=1)`: operands by
-    position, one by one or in a list, attributes by name. The result's shape is inferred, or given as `shape=`, several
-    for a tuple; `name=` wishes for a name.
+    Each opcode is a method, with `_` for `-` and at the end of Python's own words (`tuple_` or `tuple`, `while_`):
+    `b.add(x, y)`, `b.reduce(x, init, dimensions=(0,), to_apply=add)`, `b.get_tuple_element(t, index=1)`. Operands come
+    by position, one by one or in a list, attributes by name, as `xloom ops OPCODE` lists them. The result's shape is
+    inferred, or given as `shape=`, several for a tuple; `name=` wishes for a name. Shapes are `xl.f32[2, 3]`, scalars
+    `xl.f32[()]`; operators of elements take operands of equal dims and dtype, without broadcasting or promotion.
     Each instruction's metadata has the Python line that made it, unless `source_lines` is False.
+
+    Methods raise ShapeError for operands or attributes that do not fit, VerifyError for instructions of another
+    computation, AttributeError for an opcode that there is not.
     """
 
     def __init__(self, name: str, module: Module, *, source_lines: bool = True):
@@ -39,7 +44,7 @@ class ComputationBuilder:
         self._parameters = 0
 
     def parameter(self, shape: Shape, name: str = "") -> Instruction:
-        """The next parameter. Raises ShapeError when `shape` is none."""
+        """The next parameter of the computation, of `shape`: an array's, or a tuple's. Raises ShapeError for others."""
         number, shape = self._parameters, shape_of("a parameter", shape)
         self._parameters += 1
         attrs = {"parameter_number": number}
@@ -150,9 +155,13 @@ class ComputationBuilder:
 class Builder(ComputationBuilder):
     """Builds a module: its own instructions are the entry computation's.
 
-    b = Builder("axpy")
-    x, y = b.parameter(f32[8]), b.parameter(f32[8])
-    module = b.build(b.add(x, y))
+    What is called, such as the computation that a reduce applies, is built by `computation(name)` and its `finish`.
+
+        b = xl.Builder("row_sums")
+        x = b.parameter(xl.f32[8, 128])
+        add = b.computation("add")
+        total = add.finish(add.add(add.parameter(xl.f32[()]), add.parameter(xl.f32[()])))
+        module = b.build(b.reduce(x, b.constant(0.0), dimensions=(1,), to_apply=total))   # f32[8]
     """
 
     def __init__(self, name: str, *, source_lines: bool = True):
@@ -163,7 +172,7 @@ class Builder(ComputationBuilder):
         return ComputationBuilder(name, self._module, source_lines=self._source_lines)
 
     def build(self, root: Instruction | None = None) -> Module:
-        """The module; its root is `root` or the last instruction."""
+        """The module; its root is `root` or the last instruction. Raises VerifyError for another computation's."""
         self.finish(root)
         self._module.entry = self._computation
         return self._module

@@ -44,7 +44,19 @@ class ModuleConfig:
 
 
 class Module:
-    """A program: computations, one of them the entry, and a configuration."""
+    """A program: computations, one of them the entry, and a configuration.
+
+    `parse`, `load`, `from_proto`, `from_stablehlo` and `Builder.build` make one; `print(module)` is its HLO text. It is
+    a graph that may be changed in place: `module.entry` and `module.computations` hold instructions, each with a shape
+    (`instruction.shape.dtype`, `.dims`), operands and users. `verify(module)` raises where it breaks a rule of HLO, and
+    so do `compile` and, between passes, `run_passes`.
+
+        module = xl.parse("ENTRY main { ROOT x = f32[4] parameter(0) }")
+        module.entry.root.shape                  # f32[4]
+        xl.compile(module)(np.ones(4, np.float32))
+
+    Names of computations, and of instructions, are unique in a module. One thread may change it at a time.
+    """
 
     def __init__(self, name: str):
         self.name = name
@@ -157,13 +169,16 @@ class Module:
         return _module_of, (says, flattened(self._computations), entry)
 
     def to_text(self, **options: Any) -> str:
-        """HLO text as XLA prints it. Options are the fields of `printer.PrintOptions`."""
+        """HLO text as XLA prints it: constants of more than ten elements only with `print_large_constants=True`.
+
+        Options are the fields of `xloom.hlo.text.printer.PrintOptions`; TypeError for others.
+        """
         from xloom.hlo.text.printer import PrintOptions, module_text
 
         return module_text(self, PrintOptions(**options))
 
     def to_proto(self) -> bytes:
-        """The module as a serialised HloModuleProto."""
+        """The module as a serialised HloModuleProto, with all constants, as `from_proto` and XLA read it."""
         from xloom.hlo.proto.encoder import encode
 
         return encode(self)

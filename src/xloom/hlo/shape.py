@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from typing import Any
 
 from xloom.errors import ShapeError
 from xloom.hlo import dtype as dt
@@ -283,7 +284,7 @@ class Shape:
     def __hash__(self) -> int:
         return self._hash
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Shape, (self.dtype, self.dims, self.dynamic, self.layout, self.elements)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _EXACT = {"maximum", "minimum", "and", "or", "xor"}
 
 
-def as_tuple(value: Value) -> tuple:
+def as_tuple(value: Value) -> tuple[Value, ...]:
     """The value, as a tuple of one if it is none."""
     return value if isinstance(value, tuple) else (value,)
 

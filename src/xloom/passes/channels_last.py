@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xloom.hlo.attributes import ConvolutionDimensions
 from xloom.hlo.computation import Computation
@@ -100,7 +101,7 @@ class _Carrier:
         return any(old.opcode != "transpose" for old in self.moved)
 
     def made(
-        self, like: Instruction, opcode: str, shape: Shape, operands: Sequence[Instruction], **attrs
+        self, like: Instruction, opcode: str, shape: Shape, operands: Sequence[Instruction], **attrs: Any
     ) -> Instruction:
         """A new instruction that does what another one did."""
         new = Instruction(like.name if opcode == like.opcode else opcode, opcode, shape, operands, attrs)
@@ -114,7 +115,7 @@ class _Carrier:
             return self.made(x, "transpose", _moved_shape(x.shape), [x], dimensions=order)
         return self.moved[x]
 
-    def carry(self, i: Instruction, operands: Sequence[Instruction], **changed) -> None:
+    def carry(self, i: Instruction, operands: Sequence[Instruction], **changed: Any) -> None:
         """Notes an instruction as one of these operands, with some of its attributes changed."""
         self.moved[i] = self.made(i, i.opcode, _moved_shape(i.shape), operands, **{**i.attrs, **changed})
 
@@ -214,6 +215,6 @@ def _reshape(i: Instruction, c: _Carrier) -> None:
         i.replace_all_uses_with(c.made(i, "reshape", i.shape, [c.of(x)]))
 
 
-def _along(each: Sequence) -> tuple:
+def _along(each: Sequence[Any]) -> tuple[Any, ...]:
     """What there is for each dimension, in the order of the dimensions then."""
     return tuple(each[d] for d in _order(len(each)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from typing import Any
 
 from xloom.errors import EvaluationError
 from xloom.hlo.module import Module
@@ -34,7 +35,7 @@ class Compare:
     rounding: bool = False
     strict: bool = True
     skipped: list[str] = field(default_factory=list)
-    values: dict = field(default_factory=dict, repr=False)
+    values: dict[int, Any] = field(default_factory=dict, repr=False)
     """What the module gives that the next pass gets."""
     _before: Module | None = None
 

@@ -102,7 +102,13 @@ class Direct:
 
 
 class Executable:
-    """A program ready to run: `y = executable(a, b)`."""
+    """A program compiled to native code, ready to run: `y = executable(a, b)`. `xl.compile` makes it.
+
+    Arguments are NumPy arrays, or what NumPy makes one of without another dtype (Python scalars take the parameter's),
+    of the parameters' dims and dtypes: `module.parameter_shapes`. Arrays that are not row-major are copied. Results are
+    new arrays of `module.result_shape`, nested tuples of them where that is a tuple. It may be called from several
+    threads at once. `memory` has the bytes that a run needs: `executable.memory.peak_bytes`.
+    """
 
     hidden: Sequence[tuple[str, Shape]] = ()
     """Arguments after those that the module has parameters for."""

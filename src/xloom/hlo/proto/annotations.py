@@ -119,7 +119,7 @@ def original_value_from_message(message: Any) -> OriginalValue:
     return OriginalValue(_tree(leaves, 0))
 
 
-def _tree(leaves: dict[tuple[int, ...], OriginalArray | None], depth: int) -> OriginalArray | tuple | None:
+def _tree(leaves: dict[tuple[int, ...], OriginalArray | None], depth: int) -> OriginalArray | tuple[Any, ...] | None:
     if not leaves:
         return ()
     if len(leaves) == 1:
@@ -143,7 +143,7 @@ def write_original_value(value: OriginalValue, message: Any) -> None:
         message.is_synthetic_call = True
         return
 
-    def write(node: OriginalArray | tuple | None, index: tuple[int, ...]) -> None:
+    def write(node: OriginalArray | tuple[Any, ...] | None, index: tuple[int, ...]) -> None:
         if isinstance(node, tuple):
             for k, child in enumerate(node):
                 write(child, (*index, k))

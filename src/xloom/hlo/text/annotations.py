@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xloom.hlo.attributes import OriginalArray, OriginalValue, Statistics
 from xloom.hlo.text.attributes import braced, parse_shape_index, print_float
 from xloom.hlo.text.lexer import ATTRIBUTE, INT, NUMBER, Cursor, escape, is_json_dict
@@ -57,7 +59,7 @@ def parse_original_value(cursor: Cursor) -> OriginalValue:
     return value
 
 
-def _original_tree(cursor: Cursor, depth: int) -> OriginalArray | tuple | None:
+def _original_tree(cursor: Cursor, depth: int) -> OriginalArray | tuple[Any, ...] | None:
     if depth > 100:
         cursor.error("original value nested too deeply")
     if cursor.peek("("):
@@ -92,7 +94,7 @@ def print_original_array(value: OriginalArray | None) -> str:
 def print_original_value(value: OriginalValue) -> str:
     """With braces, as the attribute `origin` holds it."""
 
-    def tree(node: OriginalArray | tuple | None) -> str:
+    def tree(node: OriginalArray | tuple[Any, ...] | None) -> str:
         if isinstance(node, tuple):
             return f"({', '.join(map(tree, node))})"
         return print_original_array(node)

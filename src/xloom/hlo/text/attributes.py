@@ -61,7 +61,7 @@ def parse_shape_index(cursor: Cursor) -> tuple[int, ...]:
 def _window(cursor: Cursor) -> tuple[WindowDimension, ...]:
     start = cursor.pos
     cursor.expect("{", "at the start of a window")
-    fields: dict[str, list] = {}
+    fields: dict[str, list[Any]] = {}
     while not cursor.eat("}"):
         at = cursor.pos
         name = cursor.require(ATTRIBUTE, "size=, stride=, pad=, lhs_dilate=, rhs_dilate= or rhs_reversal=")[1]

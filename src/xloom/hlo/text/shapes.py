@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Any
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.dtype import DTYPES, DType
@@ -139,7 +140,7 @@ def parse_layout(cursor: Cursor) -> Layout:
             order.append(cursor.integer("a dimension number"))
             if not cursor.eat(","):
                 break
-    fields: dict = {}
+    fields: dict[str, Any] = {}
     if cursor.eat(":"):
         if cursor.eat("D("):  # per-dimension level types, all dense in every layout that XLA still has
             while not cursor.eat(")"):
