@@ -47,7 +47,8 @@ compiled = torch.compile(model, backend="xloom")
 assert torch.allclose(compiled(x), model(x), atol=1e-5)
 """
 _MPI = """
-import mpich
+from xloom.distributed.library import find
+print(find())
 """
 JOBS = {
     "bare": (_BARE, {}),

@@ -11,6 +11,7 @@ from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
 
 from xloom.torch import metrics
 
@@ -154,3 +155,21 @@ def test_nothing_runs_on_the_host(x):
     metrics.clear()
     agree(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)), x)
     assert not [name for name in metrics.counter_names() if name.startswith("aten::")]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_dropout_in_a_checkpoint(share):
+    """What is computed again has the same elements dropped."""
+    torch._dynamo.reset()
+    linear = torch.nn.Linear(64, 64)
+    model = torch.nn.Sequential(linear, torch.nn.Dropout(share), torch.nn.Sigmoid())
+    compiled = torch.compile(lambda x: checkpoint(model, x, use_reentrant=False), backend="xloom")
+    for _ in range(2):
+        x = torch.randn(8, 64, requires_grad=True)
+        y = compiled(x)
+        y.sum().backward()
+        assert x.grad is not None
+        dropped = y == 0.5
+        assert abs(dropped.float().mean().item() - share) < 0.1
+        slope = torch.where(dropped, 0, y * (1 - y) / (1 - share))
+        torch.testing.assert_close(x.grad, slope.detach() @ linear.weight.detach())

@@ -303,9 +303,10 @@ class _Translator:
             own, dtype = ours.shape.dtype, hlo_dtype(theirs.dtype)
             return self.g.cast(ours, dtype) if own.is_float and dtype.is_float and own.bits < dtype.bits else ours
 
-        if isinstance(result, (list, tuple)):
-            return [wide(*pair) for pair in zip(result, _as_list(node.meta.get("val")), strict=False)]
-        return wide(result, node.meta.get("val"))
+        traced = node.meta.get("val")
+        if isinstance(result, (list, tuple)) and traced is not None:
+            return [wide(*pair) for pair in zip(result, _as_list(traced), strict=False)]
+        return wide(result, traced)
 
 
 def _is_argument(node: Node) -> bool:
@@ -355,7 +356,8 @@ def _has_instruction(value: Any) -> bool:
 
 
 def _is_random(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    target = node.args[0] if node.target is torch.ops.higher_order.run_and_save_rng_state else node.target
+    return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
 def _metadata(node: Node) -> Metadata:

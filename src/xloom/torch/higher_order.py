@@ -1,6 +1,7 @@
-"""torch's operators that take graphs: cond, while_loop, scan, map, flex attention; as control flow of HLO.
+"""torch's operators that take graphs or operators: cond, while_loop, scan, map, flex attention; those of checkpoints.
 
-Semantics: torch._higher_order_ops. The graphs are translated into computations of their own.
+Semantics: torch._higher_order_ops, torch._prims.rng_prims. Graphs become computations of their own, as control flow has
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
 from xloom.torch.decompositions import decompositions
 from xloom.torch.dtypes import hlo_dtype
-from xloom.torch.lowering import Graph
+from xloom.torch.lowering import Graph, lower
 from xloom.torch.lowering.loops import repeated
 
 Inline = Callable[[Graph, GraphModule, Sequence[Any]], list[Any]]
@@ -166,12 +167,36 @@ def _example(leaf: Any) -> Any:
     return module
 
 
+# run_and_save(op) == (s, op(s)), and run_with(s, op) == op(s), where s is what the generator begins with
+def _run_and_save(g: Graph, node: Node, args: Sequence[Any], kwargs: dict[str, Any], inline: Inline) -> list[Any]:
+    operator, *operands = args
+    state = g.random_state()
+    return [g.reshape_to(g.bitcast_convert(state, shape=dt.u8[2, 8]), (16,)), _drawn(g, operator, operands, kwargs)]
+
+
+def _run_with(g: Graph, node: Node, args: Sequence[Any], kwargs: dict[str, Any], inline: Inline) -> list[Any]:
+    state, operator, *operands = args
+    before = g.state
+    g.state = g.bitcast_convert(g.reshape_to(state, (2, 8)), shape=dt.u64[2])
+    try:
+        return _drawn(g, operator, operands, kwargs)
+    finally:
+        g.state = before
+
+
+def _drawn(g: Graph, operator: Any, operands: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    g.read = None  # which results are read is said of the node, whose results have others in them
+    return lower(g, operator, list(operands), kwargs)
+
+
 HIGHER_ORDER: dict[Any, Callable[..., list[Any]]] = {
     _op.cond: _cond,
     _op.while_loop: _while_loop,
     _op.scan: _scan,
     _op.map_impl: _map,
     _op.flex_attention: _dense(sdpa_dense),
+    _op.run_and_save_rng_state: _run_and_save,
+    _op.run_with_rng_state: _run_with,
 }
 
 

@@ -171,16 +171,18 @@ class Graph:
         return self.reduce(x, self.scalar(initial, dtype), dimensions=sorted(dims), to_apply=self.region(opcode, dtype))
 
     # -- random numbers
-    def random_bits(self, dims: Sequence[int], dtype: DType = dt.u32) -> Instruction:
-        """Bits, each array from where the one before has left the generator."""
+    def random_state(self) -> Instruction:
+        """What the generator has come to: u64[2]."""
         if self.state is None:
             if self._random_state is None:
                 raise UnsupportedError("this program has no random state")
             self.state = self._random_state()
-        shape = array_shape(dtype, dims)
-        both = self.rng_bit_generator(
-            self.state, shape=tuple_shape([self.state.shape, shape]), algorithm="rng_three_fry"
-        )
+        return self.state
+
+    def random_bits(self, dims: Sequence[int], dtype: DType = dt.u32) -> Instruction:
+        """Bits, each array from where the one before has left the generator."""
+        state, shape = self.random_state(), array_shape(dtype, dims)
+        both = self.rng_bit_generator(state, shape=tuple_shape([state.shape, shape]), algorithm="rng_three_fry")
         self.state = self.get_tuple_element(both, index=0)
         return self.get_tuple_element(both, index=1)
 
