@@ -112,6 +112,24 @@ ENTRY main {{ x = f32[64] parameter(0)\n  w = f32[64] while(x), condition=c, bod
     assert sum(i.opcode == "reduce" for i in module.instructions) == 1  # of e, none in the loop
 
 
+@pytest.mark.parametrize("dtype", ["c64", "c128"])
+def test_what_is_not_finite_shows_in_an_absolute_value(dtype):
+    real = {"c64": "f32", "c128": "f64"}[dtype]
+    module = xl.parse(
+        f"ENTRY e {{ x = {dtype}[99] parameter(0) y = {dtype}[99] multiply(x, x) ROOT a = {real}[99] abs(y) }}"
+    )
+    looked_at = instrumented(module, ["nan", "inf"], exact=False)
+    assert looked_at is not None and sum(i.opcode == "is-finite" for i in looked_at.instructions) == 1
+    of_nans = instrumented(module, ["nan"], exact=False)
+    assert of_nans is not None and sum(i.opcode == "reduce" for i in of_nans.instructions) == 2  # |inf + nan i| is inf
+    numbers = [np.nan, np.inf, -np.inf, 0.0, 1e-30]
+    text = f"ENTRY e {{ x = {dtype}[99] parameter(0) ROOT a = {real}[99] abs(x) }}"
+    plain = xl.parse(text)
+    of_type = plain.entry.parameters[0].shape.dtype.numpy
+    values = np.resize([complex(a, b) for a in numbers for b in numbers], 99).astype(of_type)
+    assert np.array_equal(np.isfinite(xl.compile(plain, check=[])(values)), np.isfinite(values))
+
+
 @pytest.mark.parametrize("on", ["cpu", "interpreter"])
 def test_from_the_shell(tmp_path, on):
     (tmp_path / "m.hlo").write_text(LOG)

@@ -83,6 +83,8 @@ def passes_on(user: Instruction, number: int, kinds: Collection[str]) -> bool:
         return number == 1
     if opcode == "convert":
         return shape.dtype.name in _HAS_NAN and shape.dtype.is_complex >= operand.dtype.is_complex
+    if opcode == "abs" and operand.dtype.is_complex:
+        return INF in kinds  # of an infinity and a NaN it is infinite
     if shape.dtype.is_complex or operand.dtype.is_complex:
         return False
     if opcode in _KEEPS_BOTH or opcode == "dot":
