@@ -372,6 +372,24 @@ def profile():
         data = jax.profiler.ProfileData.from_file(path)
     events = [event for plane in data.planes if "xloom" in plane.name for line in plane.lines for event in line.events]
     assert "tanh" in [e.name for e in events if dict(e.stats)["category"] == "kernel"], [e.name for e in events]
+    annotated()
+
+
+def annotated():
+    from xloom.trace import trace
+
+    double = jax.jit(lambda x: x * 2)
+    with trace() as taken:
+        for k in range(2):
+            with jax.profiler.StepTraceAnnotation("train", step_num=k), jax.profiler.TraceAnnotation("inside"):
+                double(jnp.ones(8)).block_until_ready()
+    steps = taken.spans("step")
+    assert [(s["name"], s["args"]) for s in steps] == [("train 0", {"step_num": 0}), ("train 1", {"step_num": 1})]
+    inside = [s for s in taken.spans("annotation") if s["name"] == "inside"]
+    assert len(inside) == 2 and all(a["ts"] <= b["ts"] for a, b in zip(steps, inside, strict=True))
+    with jax.profiler.StepTraceAnnotation("train", step_num=2):  # nothing is taken
+        pass
+    assert len(taken.spans("step")) == 2
 
 
 def threads():

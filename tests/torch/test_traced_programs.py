@@ -31,3 +31,15 @@ def test_their_kernels_are_in_it(door):
     assert {"tanh", "dot"} <= {s["args"]["opcode"] for s in taken.spans("kernel")}, taken.spans("kernel")
     (compiled_again,) = [s for s in taken.spans("compile") if "note" in s["args"]]
     assert "older than the trace" in compiled_again["args"]["note"]
+
+
+def test_steps():
+    x = torch.eye(8, device="xla")
+    with trace() as taken:
+        for _ in range(3):
+            x = x + 1
+            xloom.torch.sync()
+        with xloom.torch.step():
+            x = x * 2
+    first, second, region = taken.spans("step")
+    assert first["name"] != second["name"] and first["ts"] + first["dur"] <= second["ts"] and region["name"] == "step"
