@@ -45,7 +45,7 @@ LAYERS = [
     ["xloom.codegen.elemental"],
     ["xloom.codegen"],
     ["xloom.codegen.buffers"],
-    ["xloom.cpu.kernel_modules.kernel", "xloom.cpu.kernel_modules.form"],
+    [f"xloom.cpu.kernel_modules.{name}" for name in ("choices", "form", "kernel")],
     ["xloom.cpu.loops", "xloom.cpu.kernels"],
     ["xloom.cpu"],
     ["xloom.cpu.printers", "xloom.sim", "xloom.roofline"],

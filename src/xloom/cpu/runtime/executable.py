@@ -143,13 +143,12 @@ class Executable:
         self._must_give = {a.parameter for a in self._aliases if a.must}
         self.outfeed: list[Any] = []
         """What runs have fed out, in order."""
-        self._constants = image.constants
-        self._constant_table = _table([a.ctypes.data for a in self._constants])
-        self._arena_bytes = image.memory.temporary_bytes
-        self._arena = self._pool.taker(self._arena_bytes)
+        self._constant_table = _table([a.ctypes.data for a in image.constants])
+        arena_bytes = image.memory.temporary_bytes
+        self._arena = self._pool.taker(arena_bytes)
         self._spare = list[Block]()
         """Small arenas of runs that are over; what a program calls may look at its own for longer."""
-        self._spares = 0 < self._arena_bytes < POOLED and not self._calls
+        self._spares = 0 < arena_bytes < POOLED and not self._calls
         self._argument_table = ctypes.c_void_p * max(1, len(self._leaves))
         self._result_table = ctypes.c_void_p * max(1, len(self._results))
         self._is_one = self._result_shape.is_array
@@ -199,7 +198,7 @@ class Executable:
         return Direct(
             self._image.library.address(MAIN),
             ctypes.addressof(self._constant_table),
-            self._arena_bytes,
+            self.memory.temporary_bytes,
             [(alias.result, alias.argument) for alias in self._aliases],
             self,
         )
@@ -267,7 +266,7 @@ class Executable:
     def _started(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], arena: Block, infeed: deque[Any]
     ) -> Run:
-        return Run(inputs, outputs, self._constants, arena, infeed, self.outfeed)
+        return Run(inputs, outputs, self._image.constants, arena, infeed, self.outfeed)
 
     def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
         if number == INTERRUPTED:

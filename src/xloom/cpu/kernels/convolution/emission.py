@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xloom.cpu.kernel_modules import choices
+from xloom.cpu.kernel_modules.choices import chosen as strategy_chosen
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.correlation import correlate, correlation_of
 from xloom.cpu.kernels.convolution.depthwise import depthwise, plan_of
@@ -96,7 +96,7 @@ def _form_sums(
         else as_pointwise_product(problem)
     )
     if product is not None:
-        choices.chosen("a product of matrices", "each result is made of one place, which is read where it lies")
+        strategy_chosen("a product of matrices", "each result is made of one place, which is read where it lies")
         _multiply(kernel, product, w, x, y)
         return
     extents = _met(lhs, labels, dims)
@@ -105,7 +105,7 @@ def _form_sums(
         whole = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, range(lhs.rank)))
         product = as_product(whole if reaches_out else problem)
         if product is not None:  # which makes pairs of lines that are not adjacent
-            choices.chosen(
+            strategy_chosen(
                 "a product of matrices", "the processor adds pairs of products, and the window is the long side"
             )
             x = padded(kernel, narrow, x, extents) if reaches_out else x
@@ -137,15 +137,15 @@ def _form_sums(
         else:
             extents = _met(lhs, labels, ())
         why = "windows reach out of it" if reaches_out else f"it is {x.dtype.name}, or not in the order of the products"
-        choices.chosen("the input is copied first", why)
+        strategy_chosen("the input is copied first", why)
         x = padded(kernel, arithmetic, x, [extents[k] for k in order])
     is_large = is_large and not problem.in_panels
     product = as_product(problem) if is_large and (positions == 1 or problem.output.size > _FEW_OUTPUTS) else None
     if product is not None:
-        choices.chosen("a product of matrices", f"the kernel of {nbytes} bytes is so large that packing it decides")
+        strategy_chosen("a product of matrices", f"the kernel of {nbytes} bytes is so large that packing it decides")
         _multiply(kernel, product, x, w, y)
         return
-    choices.chosen(
+    strategy_chosen(
         "tiles of the output in registers, by a packed kernel", "it is neither a product nor of few features"
     )
     convolve(kernel, chosen or tiling(arithmetic, problem, w), problem, sides, edges, (x, w, sums))
@@ -186,17 +186,17 @@ def _across_groups(
     window = instruction["window"]
     x, w, sums = arrays
     if is_adjacent(arithmetic, problem, window):
-        choices.chosen(
+        strategy_chosen(
             "a feature a group, groups side by side in vectors", "features lie together, and windows are small"
         )
         DepthwiseEmitter(arithmetic, problem, window, sizes, (x, w, sums)).emit(kernel)
     elif plan := plan_of(arithmetic, problem, window, sizes, x):
-        choices.chosen(
+        strategy_chosen(
             "planes of one feature, one after another", "groups have a feature each, and places lie together"
         )
         depthwise(kernel, plan, problem, window, w, sums)
     elif correlation := correlation_of(arithmetic, problem, window, sizes, x, w):
-        choices.chosen("a correlation of few features", "groups have few features, and places lie together")
+        strategy_chosen("a correlation of few features", "groups have few features, and places lie together")
         correlate(kernel, correlation, problem, window, w, sums)
     else:
         return False
