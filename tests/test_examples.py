@@ -76,7 +76,9 @@ def test_the_systolic_array_is_a_small_file():
         "docs/checks.md",
         "docs/custom-calls.md",
         "docs/debugging.md",
+        "docs/errors.md",
         "docs/export.md",
+        "docs/get-hlo.md",
         "docs/patterns.md",
         "docs/show.md",
         "docs/write-a-backend.md",
@@ -93,7 +95,7 @@ def test_python_in_pages_runs(page):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["architecture.md", "checks.md", "debugging.md"])
+@pytest.mark.parametrize("page", ["architecture.md", "checks.md", "debugging.md", "errors.md", "get-hlo.md"])
 def test_pages_show_what_their_code_prints(page):
     """An indented block below Python is what that prints."""
     text = (ROOT / "docs" / page).read_text()

@@ -86,7 +86,8 @@ def _read(path: Path) -> dict[str, Any]:
         try:
             trace = json.load(file)
         except ValueError as error:
-            raise UnfitTracesError(f"{path} is no trace: {error}") from None
+            hint = "xloom trace joins files that XLOOM_TRACE has had written; one that was cut off cannot be read"
+            raise UnfitTracesError(f"{path} is no trace: {error}", hint=hint) from None
     if not isinstance(trace, dict) or "xloom" not in trace:
         raise UnfitTracesError(
             f"{path} is not the trace of one of several processes", hint="those are called NAME.process0.json..."

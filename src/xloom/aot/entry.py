@@ -38,7 +38,8 @@ class LinkTimeEntryBuilder(EntryBuilder):
 
     def imported(self, address: int, kind: ir.FunctionType, keep: object) -> ir.Function:
         """Raises LoweringError: what has an address in this process is not in another."""
-        raise LoweringError("an exported program cannot call back into Python")
+        hint = "take callbacks out of what is exported, or run it by xl.compile"
+        raise LoweringError("an exported program cannot call back into Python", hint=hint)
 
 
 def native_code(module: Module, target: Target) -> tuple[SerializedExecutable, EmittedProgram]:

@@ -44,7 +44,10 @@ class LoadedExport:
         """The results. Raises ShapeError for arguments that do not fit, EvaluationError where a custom call fails."""
         expected = self.interface.arguments
         if len(arguments) != len(expected):
-            raise ShapeError(f"{self.interface.name} takes {len(expected)} arguments, found {len(arguments)}")
+            raise ShapeError(
+                f"{self.interface.name} takes {len(expected)} arguments, found {len(arguments)}",
+                hint=f"it takes {', '.join(f'{array.name}: {array}' for array in expected) or 'none'}, in this order",
+            )
         given = [_fitting(value, array) for value, array in zip(arguments, expected, strict=True)]
         results = [_empty(array) for array in self.interface.results]
         with self._turn:
@@ -76,13 +79,15 @@ def _opened(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path.absolute()), mode=ctypes.RTLD_LOCAL)
     except OSError as error:
-        raise XloomError(f"{path} cannot be loaded: {error}") from error
+        hint = "load_exported takes what xloom export made on a system like this, as a shared library"
+        raise XloomError(f"{path} cannot be loaded: {error}", hint=hint) from error
 
 
 def _fitting(value: Any, array: Array) -> np.ndarray:
     given = np.asarray(value)
     if given.dtype != array.dtype.numpy or given.shape != array.dims:
-        raise ShapeError(f"argument {array.name} is {array}, found {given.dtype}{list(given.shape)}")
+        message = f"argument {array.name} must be {array}, found {given.dtype}{list(given.shape)}"
+        raise ShapeError(message, hint="convert it, or export the program for its type and shape")
     return np.ascontiguousarray(given)
 
 

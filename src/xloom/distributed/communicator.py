@@ -75,7 +75,8 @@ def _begin(mpi: Any) -> None:
     level = ctypes.c_int()
     number = mpi.MPI_Init_thread(None, None, ctypes.c_int(THREAD_MULTIPLE), ctypes.byref(level))
     if number:
-        raise DistributedError(f"MPI cannot begin: {error_text(number)}")
+        hint = "are all processes started by one mpiexec, or with one coordinator? docs/distributed.md says how"
+        raise DistributedError(f"MPI cannot begin: {error_text(number)}", hint=hint)
     _check_level(level.value)
 
 
@@ -99,7 +100,8 @@ def _duplicate(mpi: Any, world: ctypes.c_void_p, ranks: tuple[int, ...]) -> Comm
     handle = ctypes.c_void_p()
     number = mpi.MPI_Comm_dup(world, ctypes.byref(handle))
     if number or handle.value is None:
-        raise DistributedError(f"MPI gives no communicator: {error_text(number)}")
+        hint = "start all processes again: MPI cannot be used further after an error"
+        raise DistributedError(f"MPI gives no communicator: {error_text(number)}", hint=hint)
     mpi.MPI_Comm_set_errhandler(handle, ctypes.c_void_p(ERRORS_RETURN))
     value, is_set = ctypes.POINTER(ctypes.c_int)(), ctypes.c_int()
     mpi.MPI_Comm_get_attr(handle, ctypes.c_int(TAG_UB), ctypes.byref(value), ctypes.byref(is_set))

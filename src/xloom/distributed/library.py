@@ -16,6 +16,7 @@ NAME = "libmpi_abi.so.1"
 _PACKAGE = "mpich"
 _LONGEST_VERSION = 8192
 """MPI_MAX_LIBRARY_VERSION_STRING."""
+_INSTALL = f"pip install 'xloom[mpi]', or set {MPI} to the {NAME} of an MPI 5"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def find() -> Found:
     try:
         ctypes.CDLL(NAME)
     except OSError:
-        return Found(why_not=f"there is no {NAME}: pip install 'xloom[mpi]', or set {MPI} to that of an MPI 5")
+        return Found(why_not=f"there is no {NAME}")
     return Found(NAME)
 
 
@@ -51,11 +52,11 @@ def library() -> Any:
     """The library, loaded. Raises MissingExtraError where there is none."""
     found = find()
     if not found.path:
-        raise MissingExtraError(f"several processes need MPI, and {found.why_not}")
+        raise MissingExtraError(f"several processes need MPI, and {found.why_not}", hint=_INSTALL)
     try:
         return ctypes.CDLL(found.path)
     except OSError as error:
-        raise MissingExtraError(f"the MPI {found.path} cannot be loaded: {error}") from error
+        raise MissingExtraError(f"the MPI {found.path} cannot be loaded: {error}", hint=_INSTALL) from error
 
 
 def version() -> str:

@@ -14,5 +14,7 @@ def seconds() -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < 1e9:
-        raise DistributedError(f"{DISTRIBUTED_TIMEOUT} is a number of seconds, not {text!r}")
+        raise DistributedError(
+            f"{DISTRIBUTED_TIMEOUT} is a number of seconds, not {text!r}", hint="a positive one, such as 120"
+        )
     return found

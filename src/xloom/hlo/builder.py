@@ -106,7 +106,8 @@ class ComputationBuilder:
         attributes = _checked(attributes, opcode)
         found = operands_of(opcode, operands)
         if row.arity >= 0 and len(found) != row.arity:
-            raise ShapeError(f"{opcode} takes {row.arity} operands, found {len(found)}")
+            hint = f"`xloom ops {opcode}` says which; attributes go by name"
+            raise ShapeError(f"{opcode} takes {row.arity} operands, found {len(found)}", hint=hint)
         missing = [n for n, u in row.attributes.items() if u.required and n not in attributes]
         if missing:
             raise ShapeError(f"{opcode} needs {', '.join(missing)}", hint=row.attributes[missing[0]].info.doc)
@@ -144,7 +145,10 @@ class ComputationBuilder:
             if not isinstance(root, Instruction):
                 raise ShapeError(f"a root is an instruction, found {root!r}", hint="several results: b.tuple(x, y)")
             if root.parent is not self._computation:
-                raise VerifyError(f"root {root.name} belongs to another computation than {self._computation.name}")
+                raise VerifyError(
+                    f"root {root.name} belongs to another computation than {self._computation.name}",
+                    hint="the root is an instruction that this builder has made",
+                )
             self._computation.root = root
         self._computation.module = self._module
         self._computation.name = self._module.computation_names.unique(self._computation.name)

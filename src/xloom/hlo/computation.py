@@ -43,7 +43,7 @@ class Computation:
         if self._root is not None:
             return self._root
         if not self._instructions:
-            raise VerifyError(f"computation {self.name} is empty")
+            raise VerifyError(f"computation {self.name} is empty", hint="add an instruction before asking for its root")
         return next(reversed(self._instructions))
 
     @root.setter
@@ -72,9 +72,11 @@ class Computation:
     def remove(self, instruction: Instruction) -> None:
         """Removes an instruction that has no users. Raises VerifyError when it has, or is the root."""
         if instruction._users:
-            raise VerifyError(f"cannot remove {instruction.name}: used by {next(iter(instruction._users)).name}")
+            user = next(iter(instruction._users)).name
+            raise VerifyError(f"cannot remove {instruction.name}: used by {user}", hint="replace_all_uses_with first")
         if instruction is self._root:
-            raise VerifyError(f"cannot remove {instruction.name}: it is the root of {self.name}")
+            hint = "set `root` to another instruction first"
+            raise VerifyError(f"cannot remove {instruction.name}: it is the root of {self.name}", hint=hint)
         instruction.set_operands(())
         instruction.drop_control_dependencies()
         del self._instructions[instruction]
@@ -97,7 +99,10 @@ class Computation:
         """Sets the order of the instructions; `order` must hold each exactly once."""
         new = dict.fromkeys(order)
         if len(new) != len(self._instructions) or any(i not in self._instructions for i in new):
-            raise VerifyError(f"new order of {self.name} does not hold each instruction once")
+            raise VerifyError(
+                f"new order of {self.name} does not hold each instruction once",
+                hint="reorder takes all instructions of the computation, each once",
+            )
         root = self.root
         self._instructions = new
         self._root = root
@@ -136,7 +141,8 @@ class Computation:
         """
         module = module or self.module
         if module is None:
-            raise VerifyError(f"computation {self.name} is in no module")
+            hint = "clone(suffix, module) says which is to have the copy"
+            raise VerifyError(f"computation {self.name} is in no module", hint=hint)
         copy = Computation(f"{self.name}.{suffix}" if suffix else self.name)
         copy.execution_thread = self.execution_thread
         copies: dict[Instruction, Instruction] = {}

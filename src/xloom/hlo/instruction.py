@@ -190,7 +190,8 @@ class Instruction:
     def add_control_predecessor(self, before: Instruction) -> None:
         """Makes this instruction run after `before`."""
         if before.parent is not self.parent:
-            raise VerifyError(f"control dependency across computations: {before.name} -> {self.name}")
+            hint = "control dependencies order what is in one computation"
+            raise VerifyError(f"control dependency across computations: {before.name} -> {self.name}", hint=hint)
         mine = self._predecessors = self._predecessors if self._predecessors is not None else []
         if before not in mine:
             mine.append(before)

@@ -30,7 +30,10 @@ class Literal:
         elided: bool = False,
     ):
         if array is not None and (array.dtype != shape.dtype.numpy or not _fits(array.shape, shape)):
-            raise ShapeError(f"a {array.dtype} array of shape {array.shape} is not a literal of {shape}")
+            raise ShapeError(
+                f"a {array.dtype} array of shape {array.shape} is not a literal of {shape}",
+                hint="xl.literal(array) takes the array's own shape, xl.literal(array, dtype) converts it",
+            )
         self.shape = shape
         self.array = array
         self.elements = elements
@@ -42,7 +45,7 @@ class Literal:
         if self.array is not None:
             return self.array
         if not self.shape.is_array:
-            raise ShapeError(f"a literal of {self.shape} is not an array")
+            raise ShapeError(f"a literal of {self.shape} is not an array", hint="a tuple's parts are in `elements`")
         return zeros(self.shape)
 
     def item(self) -> bool | int | float | complex:
@@ -90,7 +93,10 @@ def zeros(shape: Shape) -> np.ndarray:
         return np.zeros(shape.dims, shape.dtype.numpy)
     except (MemoryError, ValueError) as error:
         text = shape.to_text(layout=False)
-        raise OutOfMemoryError(f"there is no memory for a constant {text} of {shape.nbytes} bytes") from error
+        hint = "make it a parameter, or compute it by iota and broadcast"
+        raise OutOfMemoryError(
+            f"there is no memory for a constant {text} of {shape.nbytes} bytes", hint=hint
+        ) from error
 
 
 def _fits(dims: tuple[int, ...], shape: Shape) -> bool:

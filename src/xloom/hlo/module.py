@@ -100,7 +100,8 @@ class Module:
     def remove(self, computation: Computation) -> None:
         """Removes a computation that nothing calls. Raises VerifyError for the entry."""
         if computation is self.entry:
-            raise VerifyError(f"cannot remove {computation.name}: it is the entry computation")
+            hint = "set `entry` to another computation first"
+            raise VerifyError(f"cannot remove {computation.name}: it is the entry computation", hint=hint)
         del self._computations[computation]
         computation.module = None
 

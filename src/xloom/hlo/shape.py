@@ -216,7 +216,10 @@ class Shape:
         shape = self
         for k in index:
             if not shape.is_tuple or not 0 <= k < len(shape.elements):
-                raise ShapeError(f"{self} has no element at index {{{','.join(map(str, index))}}}")
+                raise ShapeError(
+                    f"{self} has no element at index {{{','.join(map(str, index))}}}",
+                    hint="() is the shape itself, (1,) its second element, (1, 0) the first of that",
+                )
             shape = shape.elements[k]
         return shape
 
@@ -304,10 +307,10 @@ def array_shape(dtype: DType, dims: Sequence[int], dynamic: Sequence[bool] = (),
     dims = tuple(dims)
     if layout is None and not any(dynamic):
         if dims and min(dims) < 0:
-            raise ShapeError(f"negative size in {dtype.name}[{','.join(map(str, dims))}]")
+            raise _negative(dtype, dims)
         return _dense(dtype, dims)
     if any(d < 0 and not (dynamic and dynamic[k] and d == UNBOUNDED) for k, d in enumerate(dims)):
-        raise ShapeError(f"negative size in {dtype.name}[{','.join(map(str, dims))}]")
+        raise _negative(dtype, dims)
     return Shape(dtype, dims, tuple(dynamic), default_layout(len(dims)) if layout is None else layout)
 
 
@@ -344,10 +347,15 @@ def _no_shape(value: object) -> ShapeError:
     return ShapeError(f"a tuple's shape has shapes, found {value!r}", hint=hint)
 
 
+def _negative(dtype: DType, dims: tuple[int, ...]) -> ShapeError:
+    text = f"{dtype.name}[{','.join(map(str, dims))}]"
+    return ShapeError(f"negative size in {text}", hint="a dimension of unknown size is UNBOUNDED, and dynamic")
+
+
 def results_shape(shapes: Sequence[Shape]) -> Shape:
     """The shape alone if there is one, else their tuple. Raises ShapeError when there is none."""
     if not shapes:
-        raise ShapeError("an operation needs at least one operand")
+        raise ShapeError("an operation needs at least one operand", hint="tuple() makes a result of nothing")
     return shapes[0] if len(shapes) == 1 else tuple_shape(shapes)
 
 

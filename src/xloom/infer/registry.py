@@ -31,10 +31,13 @@ def infer_shape(opcode: str, operands: Sequence[Shape], attrs: Mapping[str, Any]
     """The result shape of `opcode`. Raises ShapeError when operands or attributes do not fit, or it needs a shape."""
     rule = RULES.get(opcode)
     if rule is None:
-        raise ShapeError(f"the shape of {opcode} cannot be inferred: write it")
+        raise ShapeError(
+            f"the shape of {opcode} cannot be inferred", where=opcode, hint="write it: shape= of a builder"
+        )
     try:
         return rule(operands, attrs)
     except ShapeError as error:
         if error.where:
             raise
-        raise ShapeError(f"{opcode}: {error.message}", where=opcode, hint=error.hint) from None
+        hint = error.hint or f"`xloom ops {opcode}` says what it takes"
+        raise ShapeError(f"{opcode}: {error.message}", where=opcode, hint=hint) from None

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from xloom.errors import EvaluationError, ShapeError
+from xloom.errors import EvaluationError
 from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.module import Module
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, TOKEN, Value
-from xloom.interpreter.values import from_argument
+from xloom.interpreter.values import from_argument, miscounted
 from xloom.reentry import check_device
 
 FAMILIES = (
@@ -51,13 +51,14 @@ def evaluate(module: Module, *arguments: Any, infeed: Iterable[Value] = (), seed
     check_device("interpreter", module.name)
     parameters = module.entry.parameters
     if len(arguments) != len(parameters):
-        raise ShapeError(f"{module.name} takes {len(parameters)} arguments, found {len(arguments)}")
+        raise miscounted(module.name, [(p.name, p.shape) for p in parameters], len(arguments))
     values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
     overgrown = overgrown_call(module.entry, _MOST)
     if overgrown is not None:
         raise EvaluationError(
             f"this {overgrown[0].opcode} stands for {overgrown[1]} instructions: each call has several others in it",
             where=overgrown[0].name,
+            hint="`xloom reduce` finds a smaller program of the kind; a loop stands for as many with one computation",
         )
     evaluator = Evaluator(module, seed=seed)
     evaluator.infeed = deque(infeed)

@@ -70,7 +70,8 @@ def evaluate_devices(
     partitions = module.config.num_partitions if partitions is None else partitions
     devices = [(r, p) for r in range(replicas) for p in range(partitions)]
     if len(arguments) != len(devices):
-        raise EvaluationError(f"{len(arguments)} argument lists for {len(devices)} devices")
+        hint = f"one for each of {replicas} replicas, and each of {partitions} partitions in it"
+        raise EvaluationError(f"{len(arguments)} argument lists for {len(devices)} devices", hint=hint)
     rendezvous = Rendezvous(timeout)
     results: list[Value] = [None] * len(devices)
     errors: list[BaseException] = []

@@ -78,7 +78,8 @@ def _dynamic_reshape_dims(actual: tuple[int, ...], source: Shape, target: Shape)
             dims[k] = size
         return tuple(dims)
     if len(unknown) != 1:
-        raise EvaluationError(f"cannot reshape {actual} to {target}: more than one size is free")
+        hint = "reshape one dynamic dimension at a time"
+        raise EvaluationError(f"cannot reshape {actual} to {target}: more than one size is free", hint=hint)
     rest = math.prod(d for k, d in enumerate(dims) if k != unknown[0])
     dims[unknown[0]] = math.prod(actual) // rest if rest else 0
     return tuple(dims)

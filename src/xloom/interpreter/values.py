@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,24 @@ from xloom.hlo.literal import Literal
 from xloom.hlo.shape import Shape
 from xloom.interpreter.registry import TOKEN, Value
 
+_LISTED = 8
+"""Parameters that a message lists, at most."""
+
 
 def from_literal(literal: Literal) -> Value:
     """The value of a literal."""
     if literal.shape.is_tuple:
         return tuple(from_literal(e) for e in literal.elements)
     return literal.value if literal.shape.is_array else TOKEN
+
+
+def miscounted(program: str, parameters: Iterable[tuple[str, Shape]], found: int) -> ShapeError:
+    """The error for more or fewer arguments than a program takes; it lists those."""
+    takes = [f"{name}: {shape.to_text(False)}" for name, shape in parameters]
+    listed = ", ".join(takes[:_LISTED]) + (", ..." if len(takes) > _LISTED else "")
+    return ShapeError(
+        f"{program} takes {len(takes)} arguments, found {found}", hint=f"it takes {listed or 'none'}, in this order"
+    )
 
 
 def from_argument(argument: Any, shape: Shape, name: str) -> Value:
@@ -27,7 +39,8 @@ def from_argument(argument: Any, shape: Shape, name: str) -> Value:
     if shape.is_tuple:
         if not isinstance(argument, Sequence) or len(argument) != len(shape.elements):
             raise ShapeError(
-                f"argument {name} must be a tuple of {len(shape.elements)}, found {type(argument).__name__}"
+                f"argument {name} must be a tuple of {len(shape.elements)}, found {type(argument).__name__}",
+                hint=f"its shape is {shape.to_text(False)}",
             )
         return tuple(
             from_argument(a, s, f"{name}[{k}]") for k, (a, s) in enumerate(zip(argument, shape.elements, strict=True))

@@ -29,7 +29,12 @@ class CallInlining(Pass):
         """See the class."""
         overgrown = overgrown_call(module.entry)
         if overgrown is not None:
-            raise PassError(f"call-inlining: {overgrown[0].name} stands for {overgrown[1]} instructions")
+            call, count = overgrown
+            raise PassError(
+                f"this {call.opcode} stands for {count} instructions: each call has several others in it",
+                where=f"%{call.name}",
+                hint="run it with its calls: leave call-inlining out",
+            )
         pin_roots(module)
         return expand_all(module, ("call", "conditional"), _inlined)
 

@@ -120,7 +120,9 @@ class Client:
         """The device with that id."""
         if number not in self._by_id:
             raise PjrtError(
-                Code.INVALID_ARGUMENT, f"No device with id {number}: there are {len(self.devices)}, from 0 on"
+                Code.INVALID_ARGUMENT,
+                f"No device with id {number}: there are {len(self.devices)}, from 0 on",
+                hint="Client.cpu(devices=8), or XLOOM_NUM_DEVICES=8 for JAX's platform, makes more",
             )
         return self._by_id[number]
 

@@ -17,8 +17,8 @@ from xloom.status_code import Code
 class PjrtError(XloomError):
     """A call of PJRT that cannot be done, or that failed later. Act: by `code`."""
 
-    def __init__(self, code: Code, message: str):
-        super().__init__(message)
+    def __init__(self, code: Code, message: str, *, where: str = "", hint: str = ""):
+        super().__init__(message, where=where, hint=hint)
         self.code = code
 
 

@@ -85,7 +85,8 @@ class Executable:
     def serialize(self) -> bytes:
         """Bytes from which `Client.deserialize` makes it again, with its options."""
         if any(self._kept):
-            raise PjrtError(Code.UNIMPLEMENTED, f"{self.name} calls Python functions, which no other process has")
+            message = f"{self.name} calls Python functions, which no other process has"
+            raise PjrtError(Code.UNIMPLEMENTED, message, hint="compile it in the process that runs it")
         module, options = self.module.to_proto(), self.options.to_proto()
         content = b"".join([_SIZES.pack(len(module), len(options)), module, options])
         return b"".join([_MAGIC, hashlib.sha256(content).digest(), content])
@@ -235,7 +236,8 @@ class LoadedExecutable:
         if not isinstance(program, SpmdNative):
             raise UnsupportedError(
                 f"{self.executable.name} is for devices of several processes, and programs of {type(program).__name__} "
-                "are for those of one"
+                "are for those of one",
+                hint="compile it by a client of native code, pjrt.Client.cpu, for several partitions",
             )
         return self.client.membership.processes.plan(
             program.collectives, self.places, declared_collectives(self.executable.module)

@@ -27,5 +27,6 @@ class Membership:
     def processes(self) -> Processes:
         """How it reaches the others. Raises MissingExtraError where it cannot."""
         if self.connected is None:
-            raise MissingExtraError(f"a program for devices of several processes: {self.why_not}")
+            hint = "pip install 'xloom[mpi]', and start the processes as docs/distributed.md says"
+            raise MissingExtraError(f"a program for devices of several processes: {self.why_not}", hint=hint)
         return self.connected

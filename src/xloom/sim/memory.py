@@ -52,7 +52,8 @@ class DeviceMemory:
             else:
                 raise DeviceMemoryError(
                     f"out of device memory: {nbytes} bytes asked for, {self.used} of {self.nbytes} in use, "
-                    f"the longest free part has {self._longest}"
+                    f"the longest free part has {self._longest}",
+                    hint="the device's class says how much it has; a smaller batch needs less",
                 )
         owner = _Owner(self._arena[begin : begin + nbytes])
         # not under the lock, which whoever drops an array may hold

@@ -14,12 +14,11 @@ import numpy as np
 
 from xloom.calls.buffers import ALIGNMENT
 from xloom.calls.registry import is_registered, unregistered
-from xloom.errors import ShapeError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import BUILT_IN
 from xloom.interpreter.registry import Rule, Value
-from xloom.interpreter.values import from_argument
+from xloom.interpreter.values import from_argument, miscounted
 from xloom.passes import run_passes
 from xloom.passes.carrier import carried_module, carries_hlo
 from xloom.passes.expand import Expand
@@ -185,7 +184,7 @@ class Simulator:
         self.check(program)
         parameters = program.entry.parameters
         if len(arguments) != len(parameters):
-            raise ShapeError(f"{module.name} takes {len(parameters)} arguments, found {len(arguments)}")
+            raise miscounted(module.name, [(p.name, p.shape) for p in parameters], len(arguments))
         values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
         stream = Stream(self.platform)
         given = [self.to_device(value, stream) for value in values]

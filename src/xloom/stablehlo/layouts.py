@@ -73,7 +73,8 @@ def _in_mode(shape: Shape, mode: str, cheapest: tuple[int, ...]) -> Shape:
         found = _ORDER.match(mode)
         order = tuple(int(d) for d in found[1].split(",") if d) if found else ()
         if found is None or sorted(order) != list(range(shape.rank)):
-            raise ParseError(f"no layout of {shape}: {mode!r}")
+            hint = "mhlo.layout_mode is default, auto, or all dimensions from the slowest, as in {1,0}"
+            raise ParseError(f"no layout of {shape}: {mode!r}", hint=hint)
         if _TILES.search(mode):
             raise UnsupportedError(
                 f"the layout {mode} of {shape} has tiles, which arrays here do not have",

@@ -39,7 +39,8 @@ def legalize(bindings: Bindings, module: Any, text: str) -> None:
         _refuse_recursion(bindings, module)
     if "f6E" in text:
         if _EMPTY_SIX_BIT.search(text):
-            raise UnsupportedError("jaxlib cannot convert empty arrays of 6-bit floats")
+            hint = "leave them out: they hold nothing"
+            raise UnsupportedError("jaxlib cannot convert empty arrays of 6-bit floats", hint=hint)
         _hide_constants(bindings, module)
     if "i1>" in text:
         _add_booleans(bindings, module)
@@ -126,7 +127,8 @@ def _refuse_other_than_one_block(module: Any) -> None:
         operation = function.operation
         if operation.name == "func.func" and (count := len(list(operation.regions[0].blocks))) != 1:
             name = operation.attributes["sym_name"].value
-            raise ParseError(f"@{name} has {count} blocks" if count else f"@{name} has no body")
+            found = f"{count} blocks" if count else "no body"
+            raise ParseError(f"@{name} has {found}", hint="a function of StableHLO has a body of one block")
 
 
 def _refuse_recursion(bindings: Bindings, module: Any) -> None:
@@ -142,4 +144,5 @@ def _refuse_recursion(bindings: Bindings, module: Any) -> None:
         for name in done:
             del calls[name]
     if calls:
-        raise ParseError(f"functions that call themselves have no HLO: @{', @'.join(sorted(calls))}")
+        hint = "write loops as stablehlo.while"
+        raise ParseError(f"functions that call themselves have no HLO: @{', @'.join(sorted(calls))}", hint=hint)

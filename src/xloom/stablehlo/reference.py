@@ -15,6 +15,7 @@ from xloom.hlo.module import Module
 
 CPU = "cpu"
 """JAX's platform whose code is XLA:CPU's."""
+_ASK = "is it xloom or the other that is wrong? `xloom run --compare interpreter` asks the interpreter"
 
 
 def run_on_xla_cpu(module: Module, arguments: Sequence[Any]) -> list[np.ndarray]:
@@ -57,7 +58,7 @@ def compiled_by_pjrt(backend: str, module: Module, arguments: Sequence[Any]) -> 
             leaves = [jax.device_put(np.asarray(a), device) for a in _leaves(arguments)]
             numbers = _leaves([_numbered(a, k) for k, a in enumerate(arguments)])
         except Exception as error:
-            raise EvaluationError(f"{name} refuses this module: {str(error).splitlines()[0]}") from error
+            raise EvaluationError(f"{name} refuses this module: {str(error).splitlines()[0]}", hint=_ASK) from error
 
     donated = donated_parameters(module)
     return PjrtProgram(name, loaded, leaves, [k for k, number in enumerate(numbers) if number in donated])
@@ -85,7 +86,7 @@ class PjrtProgram:
             return jax.block_until_ready(results)
         except Exception as error:
             reason = str(error).splitlines()[0]
-            raise EvaluationError(f"{self._backend} fails to run this module: {reason}") from error
+            raise EvaluationError(f"{self._backend} fails to run this module: {reason}", hint=_ASK) from error
 
 
 @functools.cache

@@ -13,14 +13,14 @@ from xloom.calls.program_run import ProgramRun
 from xloom.calls.registry import place
 from xloom.calls.sanitizer import NonFiniteWarning
 from xloom.calls.sanitizer import sanitize as in_sanitizer
-from xloom.errors import CustomCallError, ShapeError, XloomError
+from xloom.errors import CustomCallError, XloomError
 from xloom.hlo.dtype import DTYPES
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter import RULES, TOKEN, Evaluator
 from xloom.interpreter.perturbed import Perturbed
 from xloom.interpreter.registry import Value
-from xloom.interpreter.values import from_argument
+from xloom.interpreter.values import from_argument, miscounted
 from xloom.passes.carrier import carried_module, carries_hlo
 from xloom.sim.custom_call import InStream, call_on_device
 from xloom.sim.device_values import copied
@@ -57,7 +57,7 @@ def check_call(
     """
     parameters = module.entry.parameters
     if len(arguments) != len(parameters):
-        raise ShapeError(f"{module.name} takes {len(parameters)} arguments, found {len(arguments)}")
+        raise miscounted(module.name, [(p.name, p.shape) for p in parameters], len(arguments))
     by_type = ulps if isinstance(ulps, Mapping) else {d.numpy.name: float(ulps) for d in DTYPES.values() if d.is_float}
     checker = _Checker(platform, by_type, rtol, atol, sanitize)
     evaluator = Evaluator(module, seed=seed, rules={**RULES, "custom-call": checker.custom_call})

@@ -34,7 +34,8 @@ class Exported:
         ]
         for spec in signature.output_specs:
             if spec.kind not in (OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION):
-                raise ShapeError(f"an exported program with a result of kind {spec.kind.name}")
+                hint = "export the model for inference: model.eval(), results that are tensors, no loss"
+                raise ShapeError(f"an exported program with a result of kind {spec.kind.name}", hint=hint)
         assert exported.call_spec.out_spec is not None
         self._spec, self._result_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
         examples = examples_of(exported)
@@ -58,7 +59,10 @@ class Exported:
         """The model's result. Raises ShapeError for arguments of other shapes."""
         flat, spec = tree_flatten((arguments, keywords))
         if spec != self._spec:
-            raise ShapeError("the arguments are not nested as those that the model was exported with")
+            raise ShapeError(
+                f"the arguments are nested as {spec}, the model was exported with {self._spec}",
+                hint="call it as the model was called for the export, keywords too",
+            )
         for argument, example in zip(flat, self._examples, strict=True):
             given, wanted = _told(argument), _told(example)
             if given != wanted:

@@ -54,7 +54,10 @@ def closed_program(program: ExportedProgram | torch.nn.Module, arguments: Sequen
     if translated.needs_key:
         raise LoweringError("a program that draws random numbers", hint="export the model after model.eval()")
     if translated.assertions:
-        raise LoweringError(f"a program that asserts something of its values: {translated.assertions[0]}")
+        raise LoweringError(
+            f"a program that asserts something of its values: {translated.assertions[0]}",
+            hint="take torch._assert and checks of values out of the model: C has nobody to tell",
+        )
     values: list[torch.Tensor | None] = [held[k] for k in translated.arguments]
     values += [each.of(_known(held[each.argument])) for each in translated.stretches]
     values += translated.held

@@ -80,4 +80,5 @@ def _attribute(value: Any) -> str:
         return f"{value!r} : f64"
     if isinstance(value, str):
         return json.dumps(value)
-    raise UnsupportedError(f"a typed handler has no attribute for {value!r}")
+    hint = "attributes are bool, int, float, str: pass others as tensors, or take the JSON of backend_config"
+    raise UnsupportedError(f"a typed handler has no attribute for {value!r}", hint=hint)

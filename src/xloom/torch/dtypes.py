@@ -44,5 +44,6 @@ def torch_dtype(dtype: DType) -> torch.dtype:
     """The torch dtype of an element type. Raises UnsupportedError when torch has none."""
     found = TO_TORCH.get(dtype)
     if found is None:
-        raise UnsupportedError(f"torch has no dtype for {dtype.name}")
+        hint = "convert the result to a type that torch has before it leaves the program"
+        raise UnsupportedError(f"torch has no dtype for {dtype.name}", hint=hint)
     return found

@@ -29,6 +29,7 @@ from xloom.torch.shared_results import AliasedResult, aliased_results, shared_re
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _ASSERTS = torch.ops.aten._assert_async.msg
 _ASSERTS_METADATA = torch.ops.aten._assert_tensor_metadata.default
+_OF_DYNAMO = "graphs are those of torch.compile or torch.export, after AOTAutograd"
 
 INLINED = 1024
 """Tensors of a graph with more elements than this are arguments of its program rather than constants in it."""
@@ -145,8 +146,10 @@ class _Translator:
             elif node.op == "output":
                 return self._finish(node.args[0])
             elif node.op not in ("placeholder", "get_attr"):
-                raise LoweringError(f"{node.op} {node.target} is not part of a graph of ATen operators")
-        raise LoweringError("the graph has no output")
+                raise LoweringError(
+                    f"{node.op} {node.target} is not part of a graph of ATen operators", hint=_OF_DYNAMO
+                )
+        raise LoweringError("the graph has no output", hint=_OF_DYNAMO)
 
     def _parameter(self, number: int, node: Node, argument: Any) -> Any:
         if not isinstance(argument, torch.Tensor):
@@ -177,7 +180,10 @@ class _Translator:
 
     def _random_key(self) -> Instruction:
         if self.key is None:
-            raise LoweringError("an operator draws random numbers that torch does not mark as one that does")
+            raise LoweringError(
+                "an operator draws random numbers that torch does not mark as one that does",
+                hint="give its definition tags=(torch.Tag.nondeterministic_seeded,)",
+            )
         return self.key
 
     def _call(self, node: Node) -> Any:
@@ -327,7 +333,11 @@ def _check(node: Node, result: Any) -> None:
         same = ours.shape.dtype is hlo_dtype(theirs.dtype) and ours.shape.rank == theirs.dim()
         if not same or any(isinstance(d, int) and d != o for d, o in zip(theirs.shape, ours.shape.dims, strict=True)):
             found = f"{theirs.dtype}{list(theirs.shape)}"
-            raise LoweringError(f"the lowering of {node.target} gives {ours.shape.to_text(False)}, torch {found}")
+            raise LoweringError(
+                f"the lowering of {node.target} gives {ours.shape.to_text(False)}, torch {found}",
+                where=str(node.name),
+                hint="of an operator of ATen report it; of your own, its fake kernel says the shape",
+            )
 
 
 def _results_read(node: Node) -> set[int] | None:

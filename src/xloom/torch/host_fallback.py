@@ -65,7 +65,8 @@ def call(g: Graph, target: Any, node: Node, args: Sequence[Any], kwargs: Mapping
         if target._schema.name == _WAIT:  # its collective has waited
             return args[0]
         if target._schema.is_mutable:
-            raise LoweringError(f"{target} changes its arguments, and has no lowering to HLO")
+            hint = "use the form that returns its result; torch.compile functionalises those of ATen"
+            raise LoweringError(f"{target} changes its arguments, and has no lowering to HLO", hint=hint)
     leaves, spec = tree_flatten((tuple(args), dict(kwargs)))
     has_effects = node.target is not target
     waits = isinstance(target, OpOverload) and _is_collective(target)
@@ -95,7 +96,10 @@ def call(g: Graph, target: Any, node: Node, args: Sequence[Any], kwargs: Mapping
     custom_call(number)(on_host)
     results = run([without_memory(operand) for operand in operands])
     if any(not isinstance(leaf, torch.Tensor) and leaf is not None for leaf in tree_leaves(results)):
-        raise LoweringError(f"{name} gives something that is no tensor, which a program cannot take from a host call")
+        raise LoweringError(
+            f"{name} gives something that is no tensor, which a program cannot take from a host call",
+            hint="have the operator return a tensor of one element, or call it outside of the program",
+        )
     draws = isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
     single = isinstance(results, torch.Tensor)
     has_side_effect = draws or waits or has_effects

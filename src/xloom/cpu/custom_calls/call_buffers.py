@@ -25,6 +25,8 @@ from xloom.llvm.types import I64
 if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
 
+_APART = "this is the compiler's to avoid: report it with the program"
+
 
 @dataclass
 class CallMemory:
@@ -166,7 +168,7 @@ def _read_back(entry: EntryBuilder, target: BufferAllocation, source: BufferAllo
 def _transpose_in_place(entry: EntryBuilder, allocation: BufferAllocation, shape: Shape, *, back: bool = False) -> None:
     """Changes the layout of squares where they lie, from rows to columns or `back`: elements change places in pairs."""
     if not _has_transposed_squares(shape):
-        raise LoweringError(f"{shape} cannot change its layout in its own memory: give it memory of its own")
+        raise LoweringError(f"{shape} cannot change its layout in its own memory", hint=_APART)
     entry.transpose_in_place(allocation, shape)
     entry.events.append(ChangeLayout(allocation, allocation, shape, back, []))
 
@@ -176,7 +178,7 @@ def _transpose(
 ) -> None:
     """Copies an array from rows to the layout of `shape`, or `back`, to other memory than its own."""
     if target is source:
-        raise LoweringError(f"a change of layout of {shape} in the memory that it reads: give it memory of its own")
+        raise LoweringError(f"a change of layout of {shape} in the memory that it reads", hint=_APART)
     dims, order = shape.dims, shape.major_to_minor
     if back:
         dims, order = tuple(dims[d] for d in order), tuple(order.index(d) for d in range(shape.rank))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from xloom.errors import ShapeError
 from xloom.hlo.module import Module
-from xloom.interpreter.values import from_argument
+from xloom.interpreter.values import from_argument, miscounted
 from xloom.passes.dynamic.arrays import at_bounds, cut
 
 
@@ -32,7 +31,7 @@ class DynamicExecutable:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """As `Executable`; arrays have their run-time sizes. Raises ShapeError for those that exceed a bound."""
         if len(arguments) != len(self._parameters):
-            raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
+            raise miscounted(self.module.name, self._parameters, len(arguments))
         values = [from_argument(a, shape, name) for a, (name, shape) in zip(arguments, self._parameters, strict=True)]
         padded = at_bounds(values, [shape for _, shape in self._parameters])
         return cut(self.padded(*padded, **keywords), self._result)

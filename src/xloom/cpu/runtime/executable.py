@@ -23,12 +23,12 @@ from xloom.cpu.entry.interruption import INTERRUPTED
 from xloom.cpu.runtime.dispatch import MISFIT, Call, address_of, dispatch, struct_offsets_match
 from xloom.cpu.runtime.memory_pool import Block, MemoryPool
 from xloom.cpu.runtime.threads import pool
-from xloom.errors import EvaluationError, LoweringError, ShapeError, UnsupportedError
+from xloom.errors import EvaluationError, LoweringError, UnsupportedError
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.registry import TOKEN
-from xloom.interpreter.values import from_argument
+from xloom.interpreter.values import from_argument, miscounted
 from xloom.trace import watch
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Executable:
         if _is_traced and (timed := self.timed()) is not None:
             return timed(*arguments, infeed=infeed, donated=donated)
         if len(arguments) != len(self._parameters):
-            raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
+            raise miscounted(self.module.name, self._parameters, len(arguments))
         queue = deque(infeed) if self._calls else _NOTHING
         if self._dispatch is not None:
             outputs = self._outputs(self._outputs_in(arguments, donated) if donated else {})

@@ -34,7 +34,8 @@ class Block:
         try:
             self.raw = np.empty(nbytes + ALIGNMENT, np.uint8) if raw is None else raw
         except (MemoryError, ValueError) as error:
-            raise OutOfMemoryError(f"there is no memory for {nbytes} bytes") from error
+            hint = "`xloom info --memory` says what a program needs, and for which arrays"
+            raise OutOfMemoryError(f"there is no memory for {nbytes} bytes", hint=hint) from error
         skip = -self.raw.__array_interface__["data"][0] % ALIGNMENT
         self.array = self.raw[skip : skip + nbytes]
         self.address = self.array.__array_interface__["data"][0]

@@ -58,7 +58,7 @@ def view_of_device_buffer(args: Any) -> None:
     shape = array_shape(DTYPE[args.element_type], dims, layout=layout_at(args.layout, len(dims)))
     pointer, user_arg, space = args.device_buffer_ptr, args.on_delete_callback_arg, _space(args)
     if not space.is_host:
-        raise PjrtError(Code.UNIMPLEMENTED, f"memory of the host is none of {space}: copy it there")
+        raise PjrtError(Code.UNIMPLEMENTED, f"memory of the host is none of {space}", hint="copy it: device_put")
     function = _ON_DELETE(args.on_delete_callback or 0)
 
     def done() -> None:
@@ -206,7 +206,7 @@ def _copied(buffer: Buffer, address: int, view: Any) -> Future:
 def _address(args: Any) -> int:
     buffer = buffer_of(args.buffer)
     if not buffer.memory_space.is_host:
-        raise PjrtError(Code.UNIMPLEMENTED, f"the host cannot read {buffer.memory_space}")
+        raise PjrtError(Code.UNIMPLEMENTED, f"the host cannot read {buffer.memory_space}", hint="copy it: device_get")
     array = buffer.ready.result()
     share_with_native(args.buffer, buffer)
     return array.__array_interface__["data"][0]

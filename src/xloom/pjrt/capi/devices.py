@@ -114,7 +114,8 @@ def memory_stats(args: Any) -> None:
     """Bytes and counts of a device's memory. Raises PjrtError where that is the host's."""
     found = objects[args.device].memory_stats()
     if found is None:
-        raise PjrtError(Code.UNIMPLEMENTED, f"{objects[args.device]} has no memory of its own")
+        hint = "it uses the host's memory, which the operating system counts"
+        raise PjrtError(Code.UNIMPLEMENTED, f"{objects[args.device]} has no memory of its own", hint=hint)
     for name in STATISTICS:
         setattr(args, name, found.get(name, 0))
         if name != "bytes_in_use":  # which has to be known

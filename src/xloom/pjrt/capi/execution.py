@@ -34,7 +34,8 @@ def execute(args: Any) -> None:
     options = _options(args.options)
     count, devices = args.num_args, args.num_devices
     if options.num_send_ops or options.num_recv_ops:
-        raise PjrtError(Code.UNIMPLEMENTED, "send and receive callbacks are not implemented by xloom")
+        hint = "jax.pure_callback and io_callback call Python"
+        raise PjrtError(Code.UNIMPLEMENTED, "send and receive callbacks are not implemented by xloom", hint=hint)
     if not devices:  # all are in other processes
         return
     kept = int64s_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)

@@ -175,7 +175,8 @@ class Graph:
         """What the generator has come to: u64[2]."""
         if self.state is None:
             if self._random_state is None:
-                raise UnsupportedError("this program has no random state")
+                hint = "draw random numbers outside, and pass them as an argument"
+                raise UnsupportedError("this program has no random state", hint=hint)
             self.state = self._random_state()
         return self.state
 

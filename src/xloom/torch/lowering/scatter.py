@@ -237,7 +237,10 @@ def _put_masked(
     rank = mask.shape.rank
     rest = x.shape.rank - first - rank
     if any(s != 1 for s in values.shape.dims[: max(0, values.shape.rank - rest)]):
-        raise UnsupportedError("values for a mask: how many are taken depends on the mask's values")
+        raise UnsupportedError(
+            "values for a mask: how many are taken depends on the mask's values",
+            hint="torch.where(mask, values, x) takes values of the mask's shape",
+        )
     values = g.reshape_to(values, values.shape.dims[max(0, values.shape.rank - rest) :])
     values = g.expand(values, x.shape.dims)
     where = g.cast(mask, dt.pred)
