@@ -155,6 +155,6 @@ def test_torch_has_a_door() -> None:
         return x + x
 
     module: xl.Module = xt.hlo(doubled, torch.ones(3))
-    assert module.result_shape.dtype is xl.f32
+    assert module.result_shape.elements[0].dtype is xl.f32
     assert isinstance(xt.metrics_report(), str)
     assert xt.recompiles.__doc__ and xt.step.__doc__
