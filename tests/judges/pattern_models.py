@@ -24,7 +24,7 @@ from xloom.passes import outline_pattern, run_passes
 from xloom.passes.pattern import find_pattern
 from xloom.passes.pattern.sources import LIBRARY
 
-FORM = "call-inlining,dce"
+FORM = "call-inlining,tuple-simplification,dce"
 PATTERNS = sorted(path.stem for path in LIBRARY.glob("*.hlo"))
 Row = dict[str, dict[str, int]]
 """Counts by pattern, `plain` and `escaping`, without those that are 0."""

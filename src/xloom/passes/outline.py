@@ -30,6 +30,7 @@ from xloom.passes.pattern.region import Refusal, Region, is_dead_part, operands_
 from xloom.passes.pattern.report import Found, NearMiss, Place, report_text
 from xloom.passes.pattern.sources import find_pattern
 from xloom.passes.pattern.views import is_view
+from xloom.passes.tuple_simplification import TupleSimplification
 from xloom.passes.turned_result import turn, turn_back
 
 _MOST_TRIES = 4
@@ -107,13 +108,19 @@ def outline_pattern(
     matchers = [Matcher(v) for v in pattern.variants]
     if _calls(module) and not any(_calls(variant.module) for variant in pattern.variants):
         plain, inlined = module.clone(""), module.clone("")
-        CallInlining().run(inlined)
+        _inline(inlined)
         with_calls, without = (_search(each, pattern, matchers, callee, escaping) for each in (plain, inlined))
         if not without.found and not with_calls.found:
             return without
         if len(without.found) > len(with_calls.found):
-            CallInlining().run(module)
+            _inline(module)
     return _search(module, pattern, matchers, callee, escaping)
+
+
+def _inline(module: Module) -> None:
+    """Puts functions in the place of their calls, and their results in the place of parts of tuples of them."""
+    CallInlining().run(module)
+    TupleSimplification().run(module)
 
 
 def _calls(module: Module) -> bool:

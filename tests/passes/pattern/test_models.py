@@ -63,6 +63,13 @@ TOLD = {
 """What is found of the patterns whose heads, times and features a model joins and takes apart."""
 
 
+@pytest.mark.parametrize("name, count", [("attention", 2), ("layer_norm", 4), ("gelu", 2)])
+def test_forward_operators_are_found_in_a_gradient_as_jax_emits_it(name: str, count: int) -> None:
+    function, arguments = models.MODELS["gpt2 gradient"]
+    module = parse(jax.jit(function).lower(*arguments).as_text(dialect="hlo"))
+    assert len(outline_pattern(module, find_pattern(name), "Kernel", escaping=True).found) == count
+
+
 def leaves(value):
     """All numbers of a result."""
     if isinstance(value, tuple):
