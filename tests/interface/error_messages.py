@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import xloom
@@ -27,6 +28,7 @@ class Made:
     """Whether where it is, or what to do, comes with it."""
 
 
+@cache
 def error_kinds() -> dict[str, str]:
     """The names of XloomError and all classes below it, each with its docstring."""
     bases: dict[str, set[str]] = {}
@@ -67,6 +69,7 @@ def _made(node: ast.Call, kind: str, path: Path, assigned: dict[str, list[tuple[
     return Made(kind, path.relative_to(SOURCE).as_posix(), node.lineno, text, says_more)
 
 
+@cache
 def _trees() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
 

@@ -242,7 +242,7 @@ class _Translator:
                     self.values[node] = self._call(node)
                 elif node.op == "output":
                     return _as_list(self._value(node.args[0]))
-            raise LoweringError("the graph has no output")
+            raise LoweringError("the graph has no output", hint=_OF_DYNAMO)
         finally:
             self.g, self.graph = before
 

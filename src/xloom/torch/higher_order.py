@@ -224,5 +224,6 @@ def _arrays(g: Graph, node: Node, values: Sequence[Any]) -> list[Instruction]:
             kind = dt.pred if isinstance(value, bool) else dt.s64 if isinstance(value, int) else dt.f64
             found.append(g.scalar(value, kind))
         else:
-            raise LoweringError(f"{node.target} of a {type(value).__name__}, which is no array")
+            message = f"{node.target} of a {type(value).__name__}, which is no array"
+            raise LoweringError(message, hint="give it tensors and numbers alone")
     return found
