@@ -458,9 +458,12 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "codegen.loop_ir.verify._POINTS",
         "cpu.buffer_verifier.hazards.ENUMERATED",
         "cpu.runtime.event_ring.CAPACITY",
+        "cpu.entry.kernel_details._SHOWN",
+        "cpu.printers.compile_times._SHOWN",
         "cpu.printers.expression.WIDTH",
         "cpu.printers.memory.LARGEST",
         "cpu.printers.memory._NAMES",
+        "cpu.printers.memory_places._SHOWN",
     ),
     "shapes whose kernels are made ahead": (
         "cpu.library.convolutions._WINDOWS",
