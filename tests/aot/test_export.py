@@ -81,7 +81,7 @@ def test_arguments_that_do_not_fit(tmp_path):
     loaded = xl.load_exported(xl.export(xl.parse(PRODUCT)).save(tmp_path / "libproduct.so").program)
     with pytest.raises(xl.ShapeError, match="takes 2 arguments, found 1"):
         loaded(np.zeros(3))
-    with pytest.raises(xl.ShapeError, match=r"argument w is f32\[200,100\], found float64\[200, 100\]"):
+    with pytest.raises(xl.ShapeError, match=r"argument w must be f32\[200,100\], found float64\[200, 100\]"):
         loaded(np.zeros((300, 200), np.float32), np.zeros((200, 100)))
 
 

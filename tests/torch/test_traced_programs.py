@@ -1,5 +1,7 @@
 """Programs of torch that were compiled before a trace began."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -7,21 +9,20 @@ import xloom.torch
 from xloom.trace import trace
 
 
+def synced(x):
+    result = torch.tanh(x) @ x
+    xloom.torch.sync()
+    return result
+
+
 @pytest.mark.parametrize("door", ["compile", "device"])
 def test_their_kernels_are_in_it(door):
     if door == "compile":
         compiled = torch.compile(lambda x: torch.tanh(x) @ x, backend="xloom")
         x = torch.eye(8)
-
-        def run():
-            return compiled(x)
+        run = partial(compiled, x)
     else:
-        x = torch.eye(8, device="xla")
-
-        def run():
-            result = torch.tanh(x) @ x
-            xloom.torch.sync()
-            return result
+        run = partial(synced, torch.eye(8, device="xla"))
 
     run()  # of which the device makes x too
     before = run().cpu()

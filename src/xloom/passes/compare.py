@@ -35,7 +35,7 @@ class Compare:
     rounding: bool = False
     strict: bool = True
     skipped: list[str] = field(default_factory=list)
-    values: dict[int, Any] = field(default_factory=dict, repr=False)
+    values: dict[Any, Any] = field(default_factory=dict, repr=False)
     """What the module gives that the next pass gets."""
     _before: Module | None = None
 

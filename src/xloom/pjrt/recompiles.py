@@ -39,7 +39,7 @@ class _Signature(NamedTuple):
         return len(self.parameters) == len(other.parameters), same, self[1:] == other[1:]
 
 
-_known: dict[str, deque[_Signature]] = defaultdict(lambda: deque(maxlen=KEPT))
+_known: defaultdict[str, deque[_Signature]] = defaultdict(lambda: deque(maxlen=KEPT))
 _reports: deque[str] = deque(maxlen=KEPT)
 _lock = threading.Lock()
 

@@ -22,7 +22,7 @@ _open: ContextVar[list[Choice] | None] = ContextVar("choices", default=None)
 
 
 def chosen(strategy: str, why: str = "") -> None:
-    """Tells whoever has the kernel written what was chosen."""
+    """Tells whoever has the kernel written what was chosen; sizes in it by `symbolic_dimension.number`."""
     choices = _open.get()
     if choices is not None and (choice := Choice(strategy, why)) not in choices:
         choices.append(choice)

@@ -23,6 +23,7 @@ from xloom.cpu.kernels.matmul.operands import (
 from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
 from xloom.cpu.kernels.matmul.vector import is_few_vectors, is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
+from xloom.llvm.symbolic_dimension import number
 
 _SHARE = 4
 """Of the second cache, an operand may take one of so many parts: it is read from there as fast as it is multiplied."""
@@ -91,7 +92,10 @@ def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> t
     if is_vector_product(product):
         return multiply_vector, "one of the operands is a vector"
     if is_few_vectors(product, a, arithmetic.target.caches):
-        return multiply_vector, f"{count(product.columns)} columns: the matrix is read once, which takes the time"
+        return (
+            multiply_vector,
+            f"{number(count(product.columns))} columns: the matrix is read once, which takes the time",
+        )
     if _is_better_in_pairs(arithmetic, product, a, b):
         return (
             blocked,
@@ -125,16 +129,19 @@ def _is_read_in_place(arithmetic: Arithmetic, product: Product, b: Array) -> tup
     nbytes = count(product.columns) * count(product.depth) * size
     caches = arithmetic.target.caches
     if nbytes <= caches.first:
-        return True, f"fits the first cache, with {nbytes} bytes"
+        return True, f"fits the first cache, with {number(nbytes)} bytes"
     if count(product.rows) <= 4:
-        return True, f"is met by {count(product.rows)} rows only, for which packing it would not pay"
+        return True, f"is met by {number(count(product.rows))} rows only, for which packing it would not pay"
     share = caches.second // _SHARE
     if nbytes > share:
-        return False, f"has {nbytes} bytes, more than the {share} that are read from the second cache fast enough"
+        return (
+            False,
+            f"has {number(nbytes)} bytes, more than the {share} that are read from the second cache fast enough",
+        )
     if b.dtype is not arithmetic.dtype:
         return False, f"is {b.dtype.name}, and sums are {arithmetic.dtype.name}"
     if count(product.depth) > _DEPTH:
-        return False, f"has {count(product.depth)} terms for each sum, more than {_DEPTH}"
+        return False, f"has {number(count(product.depth))} terms for each sum, more than {_DEPTH}"
     if all(x.b * size <= _ROW_BYTES for x in product.depth):
-        return True, f"has {nbytes} bytes, which are read from the second cache fast enough"
+        return True, f"has {number(nbytes)} bytes, which are read from the second cache fast enough"
     return False, f"has rows more than {_ROW_BYTES} bytes apart, which evict one another from the first cache"
