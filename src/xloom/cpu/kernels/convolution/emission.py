@@ -142,9 +142,8 @@ def _form_sums(
     is_large = is_large and not problem.in_panels
     product = as_product(problem) if is_large and (positions == 1 or problem.output.size > _FEW_OUTPUTS) else None
     if product is not None:
-        strategy_chosen(
-            "a product of matrices", f"the kernel of {number(nbytes)} bytes is so large that packing it decides"
-        )
+        size = symbolic_dimension.number(nbytes)
+        strategy_chosen("a product of matrices", f"the kernel of {size} bytes is so large that packing it decides")
         _multiply(kernel, product, x, w, y)
         return
     strategy_chosen(
