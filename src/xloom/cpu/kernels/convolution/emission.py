@@ -27,6 +27,7 @@ from xloom.hlo.attributes import ConvolutionDimensions
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.llvm import symbolic_dimension
 from xloom.llvm.pass_pipeline import PassPipeline
 
 
