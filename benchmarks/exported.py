@@ -25,7 +25,7 @@ from torch import nn
 
 from benchmarks.child import ChildError, limited_threads, run_child
 from benchmarks.figures import duration, factor
-from benchmarks.models.sides import Run, listed
+from benchmarks.models.sides import Run, listed, open_onnx, write_onnx
 from benchmarks.models.zoo import MODELS, Inputs, made
 from benchmarks.progress import progress_bar
 from benchmarks.timing import alternate, median_wall
@@ -75,20 +75,11 @@ def _load_inductor(folder: Path, inputs: Inputs, threads: int) -> Run:
 
 
 def _make_onnxruntime(module: nn.Module, inputs: Inputs, folder: Path) -> None:
-    with torch.no_grad():
-        path = str(folder / "model.onnx")
-        torch.onnx.export(module, inputs, path, dynamo=True, external_data=True, verbose=False)
+    write_onnx(module, inputs, folder / "model.onnx")
 
 
 def _load_onnxruntime(folder: Path, inputs: Inputs, threads: int) -> Run:
-    import onnxruntime  # type: ignore
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
-    feed = dict(zip([i.name for i in session.get_inputs()], [x.numpy() for x in inputs], strict=True))
-    return lambda: [torch.from_numpy(y) for y in session.run(None, feed)]
+    return open_onnx(folder / "model.onnx", inputs, threads)
 
 
 SIDES: dict[str, tuple[Make, Load, str]] = {

@@ -57,23 +57,33 @@ def _inductor(module: nn.Module, inputs: tuple[torch.Tensor, ...], threads: int)
     return _compiled(module, inputs, "inductor")
 
 
-@_side("onnxruntime")
-def _onnxruntime(module: nn.Module, inputs: tuple[torch.Tensor, ...], threads: int) -> Run:
+def write_onnx(module: nn.Module, inputs: tuple[torch.Tensor, ...], path: Path) -> None:
+    """Writes a model as ONNX Runtime takes it."""
+    with torch.no_grad():
+        torch.onnx.export(module, inputs, str(path), dynamo=True, external_data=True, verbose=False)
+
+
+def open_onnx(path: Path, inputs: tuple[torch.Tensor, ...], threads: int) -> Run:
+    """A model that `write_onnx` wrote, in ONNX Runtime."""
     import onnxruntime  # type: ignore
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder, "model.onnx"))
-        with torch.no_grad():
-            torch.onnx.export(module, inputs, path, dynamo=True, external_data=True, verbose=False)
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     if any(x.dtype == torch.bfloat16 for x in inputs):
         raise NotTaken("arrays of NumPy, which it takes, have no bfloat16")
     names = [i.name for i in session.get_inputs()]
     feed = dict(zip(names, [x.numpy() for x in inputs], strict=True))
     return lambda: [torch.from_numpy(y) for y in session.run(None, feed)]
+
+
+@_side("onnxruntime")
+def _onnxruntime(module: nn.Module, inputs: tuple[torch.Tensor, ...], threads: int) -> Run:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        write_onnx(module, inputs, path)
+        return open_onnx(path, inputs, threads)
 
 
 @_side("openvino")

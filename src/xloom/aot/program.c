@@ -101,8 +101,8 @@ void EXPORT_NAME(_use_threads)(parallel_for_function parallel_for, void *pool, i
 
 /* -- weights */
 static int map_weights(struct program *p, const char *path) {
-  static const char magic[] = "XLOOMWT1";
-  const size_t head = 64;
+  static const char magic[] = EXPORT_WEIGHTS_MAGIC;
+  const size_t head = EXPORT_WEIGHTS_HEADER_BYTES, named = sizeof magic - 1;
   struct stat about;
   int file = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return NO_WEIGHTS;
@@ -113,7 +113,7 @@ static int map_weights(struct program *p, const char *path) {
   }
   close(file);
   const char *start = p->mapped;
-  if (start == NULL || memcmp(start, magic, 8) != 0 || memcmp(start + 8, weights_digest, sizeof weights_digest) != 0)
+  if (start == NULL || memcmp(start, magic, named) != 0 || memcmp(start + named, weights_digest, sizeof weights_digest) != 0)
     return NO_WEIGHTS;
   for (int k = 0; k < EXPORT_CONSTANTS; ++k) p->constants[k] = start + head + constant_offsets[k];
   return OK;

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from xloom.aot.interface import Interface
-from xloom.aot.weights import Weights
+from xloom.aot.weights import HEADER_BYTES, MAGIC, Weights
 from xloom.calls.buffers import ALIGNMENT
 from xloom.calls.registry import place
 from xloom.cpu.custom_calls.native_call import NativeCall
@@ -52,6 +52,8 @@ def tables(
         f"#define EXPORT_RESULTS {len(interface.results)}",
         f"#define EXPORT_WEIGHTS_APART {int(is_apart)}",
         f"#define EXPORT_WEIGHTS_BYTES {weights.nbytes}",
+        f"#define EXPORT_WEIGHTS_HEADER_BYTES {HEADER_BYTES}",
+        f"#define EXPORT_WEIGHTS_MAGIC {json.dumps(MAGIC.decode())}",
         f"#define EXPORT_CONSTANTS {len(weights.offsets)}",
         _table("size_t", "constant_offsets", weights.offsets),
         _table("unsigned char", "weights_digest", weights.digest),

@@ -13,8 +13,8 @@ import numpy as np
 from xloom.calls.buffers import ALIGNMENT
 
 MAGIC = b"XLOOMWT1"
-_HEADER = 64
-"""Bytes of a file before the constants: MAGIC, then the digest."""
+HEADER_BYTES = 64
+"""Of a file, before the constants: MAGIC, then the digest."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Weights:
 
     @staticmethod
     def written(arrays: Sequence[np.ndarray], path: Path) -> Weights:
-        """Writes the file, which is `_HEADER` bytes and then the arrays."""
+        """Writes the file, which is `HEADER_BYTES` bytes and then the arrays."""
         digest, offsets, at = hashlib.sha256(), [], 0
         with path.open("wb") as file:
-            file.write(bytes(_HEADER))
+            file.write(bytes(HEADER_BYTES))
             for array in arrays:
                 pad = bytes(-at % ALIGNMENT)
                 data: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # a buffer, which NumPy's types hide
@@ -51,7 +51,7 @@ def weights_assembly(path: Path) -> str:
 .balign {ALIGNMENT}
 .globl xloom_weights
 xloom_weights:
-.incbin "{path}", {_HEADER}
+.incbin "{path}", {HEADER_BYTES}
 .byte 0
 .section .note.GNU-stack,"",%progbits
 """

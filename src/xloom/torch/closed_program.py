@@ -56,7 +56,7 @@ def closed_program(program: ExportedProgram | torch.nn.Module, arguments: Sequen
     if translated.assertions:
         raise LoweringError(
             f"a program that asserts something of its values: {translated.assertions[0]}",
-            hint="take torch._assert and checks of values out of the model: C has nobody to tell",
+            hint="take torch._assert and checks of values out of the model: a call from C could not be told",
         )
     values: list[torch.Tensor | None] = [held[k] for k in translated.arguments]
     values += [each.of(_known(held[each.argument])) for each in translated.stretches]

@@ -136,7 +136,7 @@ class _Translator:
         nodes = list(self.graph.graph.nodes)
         for node in nodes:
             if node.op == "get_attr":
-                self.values[node] = self._constant(node, _attribute(self.graph, node))
+                self.values[node] = self._constant(node, operator.attrgetter(str(node.target))(self.graph))
         if any(map(_is_random, nodes)):
             self.key = self.builder.parameter(dt.u64[2], "key")
             self.translated.needs_key = True
@@ -235,7 +235,7 @@ class _Translator:
                 if node.op == "placeholder":
                     self.values[node] = next(given)
                 elif node.op == "get_attr":
-                    self.values[node] = self._constant(node, _attribute(graph, node))
+                    self.values[node] = self._constant(node, operator.attrgetter(str(node.target))(graph))
                 elif node.op == "call_function":
                     if g is not before[0] and (_is_random(node) or node.target is _ASSERTS):
                         raise LoweringError(f"{node.target} inside a branch or a loop", where=_described(node))
@@ -349,12 +349,6 @@ def _results_read(node: Node) -> set[int] | None:
 
 def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def _attribute(module: Any, node: Node) -> Any:
-    for part in str(node.target).split("."):
-        module = getattr(module, part)
-    return module
 
 
 def _has_instruction(value: Any) -> bool:

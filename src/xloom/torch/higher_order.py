@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -147,10 +148,8 @@ def _dense(reference: Callable[..., Any]) -> Callable[..., list[Any]]:
         with fakes[0].fake_mode:
             graph = make_fx(torch.func.functionalize(function), decomposition_table=decompositions())(*fakes)
         found = iter(inline(g, graph, [values[k] for k in tensors]))
-        return tree_unflatten(
-            [None if value is None else next(found) for value in tree_flatten(node.meta["val"])[0]],
-            tree_flatten(node.meta["val"])[1],
-        )
+        results, form = tree_flatten(node.meta["val"])
+        return tree_unflatten([None if value is None else next(found) for value in results], form)
 
     return lowered
 
@@ -161,10 +160,7 @@ def _example(leaf: Any) -> Any:
         return leaf
     if leaf.op != "get_attr" or "val" in leaf.meta:
         return leaf.meta["val"]
-    module: Any = leaf.graph.owning_module
-    for part in str(leaf.target).split("."):
-        module = getattr(module, part)
-    return module
+    return attrgetter(str(leaf.target))(leaf.graph.owning_module)
 
 
 # run_and_save(op) == (s, op(s)), and run_with(s, op) == op(s), where s is what the generator begins with

@@ -25,7 +25,7 @@ class TorchStore:
             self._store.wait([key], timedelta(seconds=timeout))
         except Exception as error:  # each kind of store has its own
             raise DistributedError(
-                f"nobody has written {key} to the store within {timeout:.0f} s: {error}",
+                f"no process has written {key} to the store within {timeout:.0f} s: {error}",
                 hint="did all processes start? look at the output of the one that did not come",
             ) from None
         return self._store.get(key).decode()
