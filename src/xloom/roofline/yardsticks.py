@@ -124,7 +124,12 @@ def _text() -> str:
         f"  %t{k} = call {vector} @{fma}({vector} %s{k}, {vector} {splat(0.5)}, {vector} {splat(1.0)})"
         for k in range(sums)
     )
-    total = "\n".join(f"  %u{k} = fadd {vector} {f'%u{k - 1}' if k else 'zeroinitializer'}, %t{k}" for k in range(sums))
+
+    def total(count: int) -> str:
+        return "\n".join(
+            f"  %u{k} = fadd {vector} {f'%u{k - 1}' if k else 'zeroinitializer'}, %t{k}" for k in range(count)
+        )
+
     lines = "\n".join(
         f"""  %i{k} = add i64 %i, {k * lanes}
   %pb{k} = getelementptr float, ptr %b, i64 %i{k}
@@ -144,7 +149,7 @@ def _text() -> str:
   %t{k} = fadd {vector} %s{k}, %v{k}"""
         for k in range(4)
     )
-    four = "\n".join(f"  %u{k} = fadd {vector} {f'%u{k - 1}' if k else 'zeroinitializer'}, %t{k}" for k in range(4))
+    stored = f"{total(4)}\n  store volatile {vector} %u3, ptr %out, align 4"
     return f"""
 declare {vector} @{fma}({vector}, {vector}, {vector})
 
@@ -159,35 +164,20 @@ loop:
   %more = icmp slt i64 %m, %count
   br i1 %more, label %loop, label %end
 end:
-{total}
+{total(sums)}
   store {vector} %u{sums - 1}, ptr %out, align 4
   ret void
 }}
 
-define void @total(ptr noalias %a, ptr noalias %out, i64 %size, i64 %passes) {{
-entry:
-  br label %pass
-pass:
-  %p = phi i64 [0, %entry], [%q, %next]
-  br label %loop
-loop:
-  %i = phi i64 [0, %pass], [%j, %loop]
-{sums_read}
-{reads}
-  %j = add i64 %i, {4 * lanes}
-  %more = icmp slt i64 %j, %size
-  br i1 %more, label %loop, label %next
-next:
-{four}
-  store volatile {vector} %u3, ptr %out, align 4
-  %q = add i64 %p, 1
-  %again = icmp slt i64 %q, %passes
-  br i1 %again, label %pass, label %end
-end:
-  ret void
-}}
+{_passes("total", ("a", "out"), 4 * lanes, sums_read, reads, stored)}
+{_passes("triad", ("a", "b", "c"), 4 * lanes, "", lines, "")}
+"""
 
-define void @triad(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %size, i64 %passes) {{
+
+def _passes(name: str, arrays: tuple[str, ...], step: int, before: str, body: str, after: str) -> str:
+    """A function that goes over arrays several times: `body` for each `step` elements, `after` at their end."""
+    parameters = ", ".join(f"ptr noalias %{array}" for array in arrays)
+    return f"""define void @{name}({parameters}, i64 %size, i64 %passes) {{
 entry:
   br label %pass
 pass:
@@ -195,11 +185,13 @@ pass:
   br label %loop
 loop:
   %i = phi i64 [0, %pass], [%j, %loop]
-{lines}
-  %j = add i64 %i, {4 * lanes}
+{before}
+{body}
+  %j = add i64 %i, {step}
   %more = icmp slt i64 %j, %size
   br i1 %more, label %loop, label %next
 next:
+{after}
   %q = add i64 %p, 1
   %again = icmp slt i64 %q, %passes
   br i1 %again, label %pass, label %end
