@@ -72,3 +72,17 @@ ENTRY e {{
     arguments = [random.integers(0, 9, dims).astype(dtype) for dims in ((2, rows, length), (length,), (2, rows))]
     for got, expected in zip(xl.compile(module)(*arguments), xl.evaluate(module, *arguments), strict=True):
         np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
+
+
+@pytest.mark.parametrize("length", [23, 45])
+def test_no_row_is_computed_twice_where_it_is_overwritten(length):
+    x = np.arange(40 * length, dtype=np.float32).reshape(40, length) / 1000
+
+    def step(y):
+        return (y * 2 + 1) * (y - 3) - y * y * 1.5 + y
+
+    def function(x):
+        return jax.lax.fori_loop(0, 3, lambda i, x: x.at[1:-1, 1:-1].set(step(x[1:-1, 1:-1])), x)
+
+    module = xl.from_stablehlo(jax.jit(function).lower(x).as_text())
+    np.testing.assert_allclose(np.asarray(xl.compile(module)(x)), np.asarray(xl.evaluate(module, x)), rtol=1e-5)

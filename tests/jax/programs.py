@@ -392,6 +392,31 @@ def annotated():
     assert len(taken.spans("step")) == 2
 
 
+def unknown_trips():
+    """Native code runs it once its runs were short, and no longer after a long one."""
+    from xloom.pjrt.capi.executables import LoadedView
+    from xloom.pjrt.capi.handles import objects
+    from xloom.pjrt.run_lengths import LONG
+
+    @jax.jit
+    def unknown(n, x):
+        return lax.fori_loop(0, n, lambda i, x: x * 0.5 + 1, x)
+
+    x = jnp.ones(8)
+    for n in range(6):
+        same(unknown(n, x), 2 - 0.5**n)
+    (view,) = [o for o in objects.values() if isinstance(o, LoadedView) and o.loaded.executable.name == "jit_unknown"]
+    assert view.plan.is_native
+    begun = time.perf_counter()
+    n = 1 << 20
+    while time.perf_counter() - begun < 2 * LONG:
+        n, begun = n * 2, time.perf_counter()
+        same(unknown(n, x), 2.0)
+    assert not view.plan.is_native
+    same(unknown(3, x), 2 - 0.5**3)
+    assert not view.plan.is_native
+
+
 def threads():
     step, errors = jax.jit(lambda x, y: x * y + 1), []
 

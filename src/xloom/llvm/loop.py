@@ -17,6 +17,8 @@ VECTOR_ONLY: tuple[Hint, ...] = (("llvm.loop.unroll.disable", None),)
 """For innermost loops of few but enough iterations: were they unrolled, an outer loop would be vectorised instead."""
 AS_OFTEN: tuple[Hint, ...] = (("llvm.loop.unroll.runtime.disable", None),)
 """For loops around others, of an unknown number of iterations: several copies of the loops inside are no gain."""
+UNROLLED: tuple[Hint, ...] = (("llvm.loop.unroll.full", None),)
+"""For loops of a few iterations around a vector each: their addresses become constants."""
 PLAIN: tuple[Hint, ...] = (("llvm.loop.disable_nonforced", None),)
 """For loops that run seldom: left as they are, they cost little to compile."""
 _MASKED: Hint = ("llvm.loop.vectorize.predicate.enable", I1(1))

@@ -22,6 +22,7 @@ from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
+from xloom.pjrt.cost import HandOver
 from xloom.pjrt.device import Device, described
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.executable import Executable, LoadedExecutable
@@ -181,8 +182,8 @@ class Client:
             raise invalid(f"the program is for {count} devices, and there are {len(self.devices)}")
         is_plain = not is_transformed(self.platform_name)
         request = Request.of(module, options) if is_plain else None
-        if request is not None and (is_cheap := request.is_cheap) is not None:
-            return self._compiled(module, options, is_cheap)
+        if request is not None and (hand_over := request.hand_over) is not None:
+            return self._compiled(module, options, hand_over)
         original = module
         if (config.replica_count, config.num_partitions) != (options.num_replicas, options.num_partitions):
             module = module.clone("")
@@ -200,12 +201,12 @@ class Client:
             request.note(loaded.executable)
         return loaded
 
-    def _compiled(self, module: Module, options: CompileOptions, is_cheap: bool | None = None) -> LoadedExecutable:
+    def _compiled(self, module: Module, options: CompileOptions, hand_over: HandOver | None = None) -> LoadedExecutable:
         """The program of one of the devices on all of them."""
         if options.dump is not None:
             options.dump.write(module, self.compiler.optimized(module))
         row_major = module
-        if is_cheap is None and has_permuted_entry(module):
+        if hand_over is None and has_permuted_entry(module):
             row_major = module.clone("")
             RowMajorEntry().run(row_major)
         declaration = declaration_of(module)
@@ -218,7 +219,7 @@ class Client:
         if not callable(getattr(program, "run", None)):
             gave = f"{type(self.compiler).__name__}.compile gave {program!r}, which has no run"
             raise LoweringError(gave, where=declaration.name, hint="it gives a Program: see xloom.pjrt.compiler")
-        return self.load(Executable(module, options, program, is_cheap))
+        return self.load(Executable(module, options, program, hand_over))
 
     def load(self, executable: Executable) -> LoadedExecutable:
         """The executable on this client's devices."""

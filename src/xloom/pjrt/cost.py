@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from enum import Enum
 
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.ops import OP_ROWS, Trait, having
@@ -41,8 +42,29 @@ def analysis(module: Module, memory: CompiledMemoryStats) -> dict[str, float]:
     }
 
 
-def is_cheap(module: Module, memory: CompiledMemoryStats) -> bool:
-    """True for programs of whose time it would take a good part to hand them to another thread."""
+class HandOver(Enum):
+    """Whether a program runs in the device's thread, to which it is handed over, or in the caller's."""
+
+    NEVER = b"1"
+    IF_LONG = b"2"
+    """It has loops of an unknown number of iterations, and would be cheap with one of each: it depends on its runs."""
+    ALWAYS = b"0"
+
+
+def hand_over(module: Module, memory: CompiledMemoryStats) -> HandOver:
+    """What suits a program of native code."""
+    if is_cheap(module, memory):
+        return HandOver.NEVER
+    if not any(i.opcode == "custom-call" for i in module.instructions) and is_cheap(module, memory, unknown_trips=1):
+        return HandOver.IF_LONG
+    return HandOver.ALWAYS
+
+
+def is_cheap(module: Module, memory: CompiledMemoryStats, unknown_trips: float = math.inf) -> bool:
+    """True for programs of whose time it would take a good part to hand them to another thread.
+
+    Loops of which that is not known count with `unknown_trips` iterations.
+    """
     arrays = len(module.entry.parameters) + len(leaf_shapes(module.entry.root.shape))
     times = 1 + arrays / _ARRAYS
     calls = any(i.opcode == "custom-call" for i in module.instructions)
@@ -50,7 +72,7 @@ def is_cheap(module: Module, memory: CompiledMemoryStats) -> bool:
         return False
     known: dict[Computation, float] = {}
     for computation in callees_first([module.entry]):
-        known[computation] = sum(_work(i, known) for i in computation)
+        known[computation] = sum(_work(i, known, unknown_trips) for i in computation)
     return known[module.entry] <= times * CHEAP_OPERATIONS
 
 
@@ -64,14 +86,14 @@ def _unread(module: Module) -> int:
     return found
 
 
-def _work(instruction: Instruction, known: dict[Computation, float]) -> float:
+def _work(instruction: Instruction, known: dict[Computation, float], unknown_trips: float) -> float:
     """Operations of an instruction, with what is `known` of computations; infinite where that is unknown."""
     opcode = instruction.opcode
     if opcode in _WAITS:
         return math.inf
     if opcode == "while":
         trips = counted_trips(instruction)
-        return math.inf if trips is None else trips * known[instruction["body"]]
+        return (unknown_trips if trips is None else trips) * known[instruction["body"]]
     if opcode in ("call", "fusion", "conditional", "async-start"):
         return max((known[c] for c in instruction.called_computations), default=0)
     return _operations(instruction)

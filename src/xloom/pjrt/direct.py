@@ -9,7 +9,7 @@ import numpy as np
 
 from xloom.cpu.runtime.executable import Direct
 from xloom.pjrt.compiler import Native, SpmdNative
-from xloom.pjrt.cost import is_cheap
+from xloom.pjrt.cost import HandOver, is_cheap
 from xloom.pjrt.log import is_enabled
 
 if TYPE_CHECKING:
@@ -43,13 +43,14 @@ class DirectRun:
 
 
 def direct_run(loaded: LoadedExecutable) -> DirectRun | None:
-    """Of what is cheap, with arguments and results that are arrays; None of what Python must run."""
+    """Of what is cheap, or may be, with arguments and results that are arrays; None of what Python must run."""
     executable, program = loaded.executable, loaded.executable.program
     shapes = [*executable.parameters, *executable.outputs]
     if is_enabled() or len(loaded.devices) != 1 or any(not s.is_array or s.is_dynamic for s in shapes):
         return None
     if len(loaded.places) == 1:
-        code = program.direct if executable.is_cheap and isinstance(program, Native) else None
+        is_handed_over = executable.hand_over is HandOver.ALWAYS
+        code = program.direct if not is_handed_over and isinstance(program, Native) else None
         return None if code is None else DirectRun(code)
     return _between_processes(loaded) if isinstance(program, SpmdNative) else None
 

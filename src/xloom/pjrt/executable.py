@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +20,8 @@ from xloom.pjrt.boundary import arguments_on_device, checked_results
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.collectives import declared_collectives
 from xloom.pjrt.compiler import Launch, Native, Program, SpmdNative
-from xloom.pjrt.cost import is_cheap as judged_cheap
+from xloom.pjrt.cost import HandOver
+from xloom.pjrt.cost import hand_over as judged
 from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
 from xloom.pjrt.error import PjrtError, invalid
@@ -27,6 +29,7 @@ from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.placement import result_kinds
+from xloom.pjrt.run_lengths import RunLengths
 from xloom.status_code import Code
 from xloom.trace import span
 
@@ -46,19 +49,22 @@ keep_alive_hooks: list[Callable[[Module], Any]] = []
 class Executable:
     """A compiled module, which need not be on a device."""
 
-    def __init__(self, module: Module, options: CompileOptions, program: Program, is_cheap: bool | None = None):
-        """`is_cheap` is given of a program that was compiled before, has no custom calls and need not be read."""
+    def __init__(self, module: Module, options: CompileOptions, program: Program, hand_over: HandOver | None = None):
+        """`hand_over` is given of a program that was compiled before, has no custom calls and need not be read."""
         self.module = module
         self.options = options
         self.program = program
-        self.declaration = module if is_cheap is None else declaration_of(module)
+        self.declaration = module if hand_over is None else declaration_of(module)
         """What callers see of the module."""
         self._kept = [keep(self.declaration) for keep in keep_alive_hooks]
-        self.is_cheap = isinstance(program, Native) and (
-            any(self._kept) or (judged_cheap(module, program.memory) if is_cheap is None else is_cheap)
-        )
+        self.hand_over = HandOver.ALWAYS
         """Whether another thread would take long to begin with it, next to its own time: judged by native code's. What
         calls Python's functions counts as such: who prints or writes in one expects it done when the call returns."""
+        if isinstance(program, Native):
+            judgement = judged(module, program.memory) if hand_over is None else hand_over
+            self.hand_over = HandOver.NEVER if any(self._kept) else judgement
+        self.run_lengths = RunLengths()
+        """Of runs that are handed over if they are long."""
         self.parameters = self.declaration.parameter_shapes
         root = self.declaration.result_shape
         self.outputs = list(root.elements) if root.is_tuple else [root]
@@ -69,6 +75,11 @@ class Executable:
     def name(self) -> str:
         """The name of the module."""
         return self.declaration.name
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether the caller's thread runs it at present."""
+        return self.hand_over is HandOver.NEVER or self.run_lengths.are_short
 
     @cached_property
     def fingerprint(self) -> str:
@@ -325,7 +336,10 @@ class LoadedExecutable:
             launch = replace(launch, donated=tuple(k for k in launch.donated if are_exclusive(inputs, values, k)))
         executable = self.executable
         if self._is_own:
+            begun = time.perf_counter()
             value = executable.program.run(values, launch)
+            if executable.hand_over is HandOver.IF_LONG:
+                executable.run_lengths.saw(time.perf_counter() - begun)
             return value if isinstance(value, tuple) else (value,)
         device, is_tuple = self.client.lookup_device(launch.device), executable.declaration.result_shape.is_tuple
         with span(executable.name, "execute", device=str(device)):

@@ -11,10 +11,11 @@ from xloom.hlo.module import Module
 from xloom.llvm.target import process_target
 from xloom.passes.row_major_entry import has_permuted_entry
 from xloom.pjrt.compiler import Native
+from xloom.pjrt.cost import HandOver
 from xloom.pjrt.executable import Executable
 from xloom.pjrt.options import CompileOptions
 
-_are_cheap = Cache(1 << 20)
+_hand_overs = Cache(1 << 20)
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,10 @@ class Request:
         return Request(identity, key_of(b"pjrt", identity.encode(), repr((counts, changes)).encode()))
 
     @property
-    def is_cheap(self) -> bool | None:
-        """Whether the program is cheap; None where it was not compiled before."""
-        data = _are_cheap.get(self.key)
-        return None if data is None else data == b"1"
+    def hand_over(self) -> HandOver | None:
+        """What suits the program; None where it was not compiled before."""
+        data = _hand_overs.get(self.key)
+        return None if data is None else HandOver(data)
 
     def note(self, executable: Executable) -> None:
         """Keeps the metadata of the module that was compiled as it stood, if that is all it depends on."""
@@ -46,4 +47,4 @@ class Request:
         if not isinstance(program, Native) or not program.key or has_permuted_entry(module):
             return  # the last is served by a program on rows
         if note_key(self.identity, module, process_target(), program.key):
-            _are_cheap.put(self.key, b"1" if executable.is_cheap else b"0")
+            _hand_overs.put(self.key, executable.hand_over.value)

@@ -33,6 +33,7 @@ from xloom.cpu.loops.blocked_loop import emit_in_blocks
 from xloom.cpu.loops.column_reduction import ColumnReduction
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nontemporal_stores import NontemporalStores, is_nontemporal
+from xloom.cpu.loops.overlapped_vectors import may_overlap, overlapped_vectors
 from xloom.cpu.loops.phases import Phases
 from xloom.cpu.loops.row_reduction import RowReduction, is_column_reduction
 from xloom.cpu.loops.short_rows import emit_short_rows, rows_of
@@ -170,6 +171,11 @@ class Lowering:
         whole = isinstance(end, ir.Constant) and not cuts and not group  # begins and ends with a word
         paired = whole and inner.size >= PAIRED and is_bf16_in_pairs(self._code, stage, inner)
         many = len(found) > FEW  # LLVM would unroll all of them
+        lanes = self._code.module.target.registers.nbytes // self._widest(stage)
+        overlaps = whole and not elements.prefetched and _is_dense(stage, inner, 1)
+        overlaps = overlaps and not streamed and may_overlap(self._code, stage, inner.size, lanes)
+        if overlaps:
+            chosen("the last vector of a row overlaps the one before it", f"{inner.size} elements are not whole vectors")
         for piece in found:
             elements.ranges[inner] = piece.ranges[0][0], piece.ranges[0][1] - 1
             iterations = max(high - low for low, high in piece.ranges)
@@ -183,6 +189,9 @@ class Lowering:
                     loop_hints = hints(iterations // 2, cost)
                     with elements.innermost_loop(inner, first, last, loop_hints, step=2), elements.scope():
                         store_pair(self._code, elements, stage, inner)
+                elif overlaps:
+                    with overlapped_vectors(elements, inner, lanes), elements.scope():
+                        self._grouped(elements, stage, group)
                 else:
                     with elements.innermost_loop(inner, first, last, loop_hints), elements.scope():
                         self._grouped(elements, stage, group)

@@ -6,13 +6,14 @@ one is not there, or is another than the program's, everything is put back, and 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from llvmlite import ir
 
 from xloom.llvm.loop import loop
-from xloom.llvm.types import I64, POINTER
+from xloom.llvm.types import I32, I64, POINTER
 from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
 from xloom.pjrt.capi.memory import struct
 from xloom.pjrt.capi.native_module import NULL, Builder, Entry, NativeModule
@@ -28,8 +29,10 @@ from xloom.pjrt.capi.native_structs import (
     READY,
     RESULT,
     STORAGE,
+    TOOK_LONG,
 )
 from xloom.pjrt.capi.storage_ir import RUNNING, lock, unlock
+from xloom.pjrt.run_lengths import LONG
 
 NAME = "PJRT_LoadedExecutable_Execute"
 FAILED = "execute_failed"
@@ -125,6 +128,14 @@ def _option(e: Entry, name: str) -> ir.Value:
     return e.load(e.pointer_at(e.arg("options"), getattr(_OPTIONS, name).offset), typ=I64)
 
 
+def _milliseconds(e: Entry) -> ir.Value:
+    """The time of the host's clock."""
+    now = e.variable(ir.ArrayType(I64, 2))
+    e.do_c("clock_gettime", "iip", I32(time.CLOCK_MONOTONIC), now)
+    seconds, nanoseconds = (e.load(e.item(now, I64(k)), typ=I64) for k in range(2))
+    return e.add(e.mul(seconds, I64(1000)), e.udiv(nanoseconds, I64(1_000_000)))
+
+
 def _execute(e: Entry) -> None:
     plan = e.arg("executable")
     e.python_if(e.is_zero(e.get_now(PLAN, plan, "is_native")))
@@ -171,7 +182,15 @@ def _execute(e: Entry) -> None:
         e.store(e.pointer_at(storage, DATA_OFFSET), e.item(result_pointers, k))
     arena = e.do("new_storage", "pq", e.get(PLAN, plan, "arena"))
     main, constants = e.get(PLAN, plan, "main", POINTER), e.get(PLAN, plan, "constants", POINTER)
+    is_watched = e.has(e.get(PLAN, plan, "is_watched"), -1)
+    begun = e.variable(I64)
+    with e.if_then(is_watched):
+        e.store(_milliseconds(e), begun)
     outcome = e.do_at(main, "ippppp", pointers, result_pointers, constants, e.pointer_at(arena, DATA_OFFSET), NULL)
+    with e.if_then(is_watched):
+        passed = e.sub(_milliseconds(e), e.load(begun, typ=I64))
+        with e.if_then(e.icmp_signed(">", passed, I64(round(LONG * 1000))), likely=False):
+            e.set(PLAN, plan, is_watched=TOOK_LONG, is_native=0)
     e.do("release_storage", "vp", arena)
     with loop(e, 0, count, name="held") as k:
         e.do("release_storage", "vp", e.load(e.item(storages, k), typ=POINTER))

@@ -45,6 +45,7 @@ def execute(args: Any) -> None:
     if view.plan.is_native:  # the next time it need not come here
         for handle, buffer in zip(handles[0], arguments[0], strict=True):
             share_with_native(handle, buffer)
+    view.plan.follow_runs()
     device = objects[args.execute_device] if args.execute_device else None
     results = loaded.launch(arguments, not_donated=kept, device=device)
     outputs = _word_array(devices).from_address(args.output_lists)

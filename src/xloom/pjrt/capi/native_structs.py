@@ -48,6 +48,7 @@ EXECUTABLE = StructLayout("num_replicas", "num_partitions", "num_outputs", "name
 
 PLAN = StructLayout(
     "is_native",
+    "is_watched",
     "main",
     "constants",
     "arena",
@@ -63,9 +64,12 @@ PLAN = StructLayout(
     "turns",
 )
 """A loaded executable: its handle is the address. Unless `is_native`, Python runs it.
+One that is watched is not native after a run of LONG.
 
 The last five are of a program between processes: its further argument, the functions that begin and end a run where
 none is under way, and what these are told."""
+TOOK_LONG = 2
+"""`is_watched` of a program after such a run."""
 ARGUMENT = StructLayout("record", "is_donated")
 RESULT = StructLayout("record", "nbytes", "donated_argument")
 """`donated_argument` is the number of the argument whose memory the result may take, or -1."""

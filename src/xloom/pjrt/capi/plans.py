@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 from xloom.pjrt.capi.cells import record_address
-from xloom.pjrt.capi.native_structs import ARGUMENT, PLAN, RESULT
+from xloom.pjrt.capi.native_structs import ARGUMENT, PLAN, RESULT, TOOK_LONG
+from xloom.pjrt.cost import HandOver
 from xloom.pjrt.direct import BetweenProcesses, direct_run
 from xloom.pjrt.executable import LoadedExecutable
 
@@ -35,7 +37,8 @@ class Plan:
                 for number, (shape, kind) in enumerate(zip(executable.outputs, executable.output_kinds, strict=True))
             )
             self._struct = PLAN.new(
-                is_native=1,
+                is_native=executable.is_cheap,
+                is_watched=executable.hand_over is HandOver.IF_LONG,
                 main=direct.main,
                 constants=direct.constants,
                 arena=direct.arena_bytes,
@@ -48,10 +51,21 @@ class Plan:
             )
         self.address = ctypes.addressof(self._struct)
 
+        self._executable = loaded.executable
+
     @property
     def is_native(self) -> bool:
         """Whether native code runs it, if all arguments are there."""
         return bool(self._struct[PLAN.offset("is_native") // 8])
+
+    def follow_runs(self) -> None:
+        """Has native code run it from now on if its last runs, which Python has seen, were short."""
+        watched = PLAN.offset("is_watched") // 8
+        if self._struct[watched]:
+            if self._struct[watched] == TOOK_LONG:
+                self._executable.run_lengths.saw(math.inf)
+                self._struct[watched] = 1
+            self._struct[PLAN.offset("is_native") // 8] = self._executable.is_cheap
 
     def leave_to_python(self) -> None:
         """Has Python run it from now on, or say why not."""
