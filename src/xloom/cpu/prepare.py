@@ -1,57 +1,17 @@
-"""What is done to a module before it is planned."""
+"""What is done to a module before it is planned: what every backend does, and products fused with their operands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
 
-from xloom.codegen.buffers.separation import ControlFlowSeparation
+from xloom.codegen import preparation
 from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
-from xloom.errors import LoweringError
-from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.module import Module
-from xloom.passes import OrderedOperandRounding, Pass, parse_pipeline, run_passes
 from xloom.passes.hooks import Hook
 
-PIPELINE = (
-    "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,"
-    "reduction-widening,call-inlining,"
-    "tuple-simplification,single-window-simplification,algebraic-simplification,layout-simplification,constant-folding,"
-    "algebraic-simplification,while-loop-simplification,while-loop-invariant-code-motion,integer-range-simplification,"
-    "choice-sinking,mask-sharing,cse,dce"
-)
-
-_FIRST = "effect-ordering,call-naming,built-in-call-expansion,lapack-call-expansion,inlining"
-_passes: Callable[[str], Sequence[Pass]] = lru_cache(parse_pipeline)
-_LAST = (OrderedOperandRounding(), DotOperandFusion(), ControlFlowSeparation())
+_FUSIONS = (DotOperandFusion(),)
 
 
 def prepared(module: Module, hooks: Sequence[Hook] = ()) -> Module:
-    """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed.
-
-    `hooks` see the copy at the start of each part of the pipeline, and after each pass that changed it.
-    """
-    overgrown = overgrown_call(module.entry)
-    if overgrown is not None:
-        call, size = overgrown
-        raise LoweringError(
-            f"this {call.opcode} stands for {size} instructions: each call has several others in it",
-            where=f"{call.name} {call.metadata.location}".strip(),
-            hint="put what is called often into a loop",
-        )
-    module = module.clone()
-    run = partial(run_passes, module, verify=False, hooks=hooks)
-    run(_passes(f"{_FIRST},{PIPELINE}"))
-    # of simplified computations, which some scans need not be loops in, and where products are found
-    if any(report.changed for report in run(_passes("scan-expansion,product-blocking"))):
-        run(_passes(PIPELINE))
-    run(_LAST)
-    for computation in module.computations:
-        for instruction in computation:
-            if instruction.shape.is_dynamic:
-                raise LoweringError(
-                    f"an array of dynamic size: {instruction.shape}",
-                    where=f"{instruction.name} {instruction.metadata.location}".strip(),
-                    hint="run the program on the interpreter: xloom.evaluate",
-                )
-    return module
+    """A copy of `module` in the form that the planner takes, as `codegen.preparation` says."""
+    return preparation.prepared(module, hooks, _FUSIONS)

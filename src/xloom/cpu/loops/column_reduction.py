@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from llvmlite import ir
 
+from xloom.codegen.emission.accumulators import Accumulator, accumulators, are_sums, representation_of
 from xloom.codegen.loop_ir.affine import Var, linear, variable
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered
 from xloom.codegen.loop_ir.nodes import Reduction, walk
-from xloom.cpu.loops.accumulators import Accumulator, accumulators, are_sums, representation_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.cpu.loops.short_rows import BLOCK, LONGEST, TransposedRows, loads_of_short_rows

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from xloom.codegen.emission.accumulators import Accumulator, Merging, State, accumulators, are_sums, representation_of
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered, stride_score
 from xloom.codegen.loop_ir.nodes import Reduction
-from xloom.cpu.loops.accumulators import Accumulator, Merging, State, accumulators, are_sums, representation_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.cpu.loops.short_rows import transposed_rows_fit
