@@ -100,6 +100,10 @@ class LoweringError(UnsupportedError):
     """Valid HLO that the native compiler does not translate. Act: run it on the interpreter, or rewrite the program."""
 
 
+class KernelFaultError(XloomError):
+    """A kernel touches what it must not, or its threads wait for each other in vain."""
+
+
 class SharedCodeError(XloomError):
     """Code that was made for one use does not fit another that was given it. Act: report it; XLOOM_CACHE=0 helps."""
 

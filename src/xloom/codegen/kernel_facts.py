@@ -13,7 +13,7 @@ from xloom.llvm.target import Target
 UnreadRule = Callable[[Instruction], Collection[int]]
 OverwriteRule = Callable[[Instruction, int, Target], Sequence[int]]
 _UNREAD: dict[str, UnreadRule] = {}
-_OVERWRITTEN: dict[str, OverwriteRule] = {}
+_OVERWRITTEN: dict[tuple[str, bool], OverwriteRule] = {}
 
 
 def leaves_unread(opcode: str) -> Callable[[UnreadRule], UnreadRule]:
@@ -26,12 +26,15 @@ def leaves_unread(opcode: str) -> Callable[[UnreadRule], UnreadRule]:
     return register
 
 
-def overwrites(*opcodes: str) -> Callable[[OverwriteRule], OverwriteRule]:
-    """Registers `rule(instruction, leaf, target)`: the numbers of the operands in whose memory that output may lie."""
+def overwrites(*opcodes: str, gpu: bool = False) -> Callable[[OverwriteRule], OverwriteRule]:
+    """Registers `rule(instruction, leaf, target)`: the numbers of the operands in whose memory that output may lie.
+
+    It is of processors' kernels, or of those of GPUs.
+    """
 
     def register(rule: OverwriteRule) -> OverwriteRule:
         for opcode in opcodes:
-            _OVERWRITTEN[opcode] = rule
+            _OVERWRITTEN[opcode, gpu] = rule
         return rule
 
     return register
@@ -45,5 +48,5 @@ def unread_operands(instruction: Instruction) -> Collection[int]:
 
 def overwritten_operands(instruction: Instruction, leaf: int, target: Target) -> Sequence[int]:
     """The numbers of an instruction's operands in whose memory output `leaf` may lie, if nothing else reads them."""
-    rule = _OVERWRITTEN.get(instruction.opcode)
+    rule = _OVERWRITTEN.get((instruction.opcode, target.is_gpu))
     return rule(instruction, leaf, target) if rule is not None else ()

@@ -42,6 +42,7 @@ PASSES = {
     PassPipeline.ROUTINES: Passes(level=None, named=("AlwaysInliner",)),
     PassPipeline.CALLERS: Passes(level=0),
     PassPipeline.CALLS: Passes(level=0),
+    PassPipeline.THREADS: Passes(level=3, unroll=True),
 }
 
 
@@ -75,8 +76,8 @@ def _new_target_machine(target: Target, level: int) -> llvm.TargetMachine:
         cpu=target.cpu,
         features=target.feature_text,
         opt=level,
-        reloc="pic",
-        codemodel="small",
+        reloc="default" if target.is_gpu else "pic",
+        codemodel="default" if target.is_gpu else "small",
     )
 
 

@@ -22,3 +22,5 @@ class PassPipeline(Enum):
     """Loops that call routines: code as it comes."""
     CALLS = "calls"
     """Little but calls: code as it comes."""
+    THREADS = "threads"
+    """What each of many threads of a GPU does: elements one by one, of which nothing becomes a vector but loads."""

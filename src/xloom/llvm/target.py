@@ -31,6 +31,8 @@ _ASKED_FOR = frozenset({
 """Features of which LLVM makes no use by itself: only programs that name their instructions have these."""
 AARCH64 = ("aarch64", "cortex-a72", "cortex-a76", "neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1", "apple-m4")
 """The same of 64-bit Arm; `aarch64` is what all of them can do."""
+GPUS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120")
+"""NVIDIA's, by the names that ptxas has too."""
 
 
 class VectorRegisters(NamedTuple):
@@ -92,6 +94,11 @@ class Target:
         return self.triple.startswith("x86_64")
 
     @property
+    def is_gpu(self) -> bool:
+        """True for those whose code is PTX: kernels that many threads run, and no entry function."""
+        return self.triple.startswith("nvptx")
+
+    @property
     def has_pair_products(self) -> bool:
         """Sums of two products of 16-bit integers at once."""
         return self.is_x86
@@ -147,7 +154,7 @@ def host_target() -> Target:
 
 @lru_cache(maxsize=16)
 def target_named(name: str) -> Target:
-    """A level, or a processor: see `LEVELS`, `X86_64`, `AARCH64`, or "host". Raises XloomError for a name of none."""
+    """A level, or a processor: see `LEVELS`, `X86_64`, `AARCH64`, `GPUS`, or "host". Raises XloomError for a name of none."""
     if name == "host":
         return host_target()
     if name in LEVELS or name in X86_64:
@@ -159,7 +166,9 @@ def target_named(name: str) -> Target:
     if name in AARCH64:
         triple = "aarch64-unknown-linux-gnu" if host_target().is_x86 else host_target().triple
         return Target(name, triple, "generic" if name == "aarch64" else name, frozenset())
-    names = ", ".join((*LEVELS, *X86_64, *AARCH64))
+    if name in GPUS:
+        return Target(name, "nvptx64-nvidia-cuda", name, frozenset())
+    names = ", ".join((*LEVELS, *X86_64, *AARCH64, *GPUS))
     raise XloomError(f"no target is called {name!r}", hint=f"host, or one of {names}")
 
 

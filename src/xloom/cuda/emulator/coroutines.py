@@ -1,0 +1,367 @@
+"""The LLVM IR of a kernel, rewritten so that the processor runs it: each thread is a coroutine of its own.
+
+Thread numbers are read from a thread's context, address spaces go, shared memory is memory of the process, and a
+barrier or an operation of a warp is where the coroutine is suspended until the scheduler resumes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import llvmlite.binding as llvm
+
+from xloom.cuda.emulator import thread_context as at
+from xloom.cuda.emulator.thread_context import Access
+from xloom.cuda.kernel import DeviceKernel
+from xloom.errors import LoweringError
+from xloom.llvm.jit import target_header, target_machine
+from xloom.llvm.target import Target
+
+START, RESUME, DESTROY = "xloom_start", "xloom_resume", "xloom_destroy"
+_NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\n'
+_REGISTERS = {"tid.x": at.THREAD, "ctaid.x": at.BLOCK, "ntid.x": at.THREADS, "nctaid.x": at.BLOCKS, "laneid": at.LANE}
+_FIXED_REGISTERS = {"tid.y": 0, "tid.z": 0, "ctaid.y": 0, "ctaid.z": 0, "ntid.y": 1, "ntid.z": 1, "warpsize": 32}
+_BYTES = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
+
+_CALL = re.compile(r"^  (?:(%\S+) = )?(?:tail |musttail |notail )?call (.*?)@(llvm\.nvvm\.[\w.]+)\((.*)\)[^)]*$")
+_LOAD = re.compile(r"^  (%\S+) = load (volatile )?(.+?), ptr (\S+), align \d+")
+_STORE = re.compile(r"^  store (volatile )?(.+), ptr (\S+), align \d+")
+_ATOMIC = re.compile(r"^  (%\S+) = (atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?ptr (\S+), (.+)$")
+_FILL = re.compile(r"call void @llvm\.(memset|memcpy|memmove)[\w.]*\((.*)\)")
+_SCOPE = re.compile(r' syncscope\("[a-z]+"\)')
+_ORIGIN = re.compile(r"^  (%\S+) = (alloca|getelementptr|addrspacecast|select|phi) (.*)$")
+
+
+@dataclass
+class Coroutine:
+    """A kernel as the processor runs it."""
+
+    text: str
+    sites: list[str] = field(default_factory=list)
+    """The lines of LLVM IR at which something may go wrong, by their numbers."""
+    shared: dict[str, int] = field(default_factory=dict)
+    """The symbols of shared memory, and their bytes."""
+
+
+def device_ir(kernel: DeviceKernel, target: Target, *, is_optimised: bool = True) -> str:
+    """The LLVM IR of a kernel, as LLVM prints it: after the passes before PTX is made of it, or before them."""
+    module = llvm.parse_assembly(kernel.text.replace(_NO_TARGET, target_header(target), 1))
+    if is_optimised:
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = options.slp_vectorization = False
+        builder = llvm.create_pass_builder(target_machine(target), options)
+        builder.getModulePassManager().run(module, builder)
+    return str(module)
+
+
+def coroutine_of(text: str, *, checked: bool = True) -> Coroutine:
+    """The coroutine of a kernel's LLVM IR; accesses of memory are checked unless told otherwise.
+
+    Raises LoweringError for what the emulator has not.
+    """
+    return _Rewriting(text, checked).run()
+
+
+class _Rewriting:
+    def __init__(self, text: str, checked: bool):
+        self._lines = text.splitlines()
+        self._prologue = ""
+        self._checked = checked
+        self._out: list[str] = []
+        self._result = Coroutine("")
+        self._names = 0
+        self._local: set[str] = set()
+        """Pointers to a thread's own memory, or to constants of the kernel."""
+        self._label = ""
+        self._last_label: dict[str, str] = {}
+        """The label at which a block ends whose name is given, where suspensions have cut it."""
+
+    def run(self) -> Coroutine:
+        """All lines, each rewritten; then the labels that phi nodes name."""
+        inside = False
+        for line in self._lines:
+            if line.startswith(("target ", "source_filename", "; ModuleID", "!nvvm")):
+                continue
+            line = re.sub(r" ?addrspace\(\d+\)", "", line)
+            line = re.sub(r"addrspacecast \(ptr (@\S+) to ptr\)", r"\1", line)
+            if line.startswith("define ptx_kernel"):
+                inside = True
+                self._define(line)
+            elif inside and line == "}":
+                inside = False
+                self._end()
+            elif inside:
+                self._line(line)
+            else:
+                self._outside(line)
+        body = "\n".join(self._phi(line) for line in self._out)
+        self._result.text = f"{_NO_TARGET}\n{body}\n{_DECLARATIONS}"
+        return self._result
+
+    # -- around the kernel
+    def _outside(self, line: str) -> None:
+        shared = re.match(r"@(\S*shared\S*) = internal .*?global \[(\d+) x i8\]", line)
+        if shared:
+            name, nbytes = shared.groups()
+            self._result.shared[name] = int(nbytes)
+            line = f"@{name} = global [{nbytes} x i8] zeroinitializer, align 64"
+        if not re.match(r"declare .*@llvm\.nvvm\.", line):
+            self._out.append(line)
+
+    def _define(self, line: str) -> None:
+        match = re.match(r"define ptx_kernel void @\S+?\((.*)\)[^)]*\{$", line)
+        assert match is not None, line
+        names = re.findall(r"(%[\w.]+)(?:,|$)", match[1])
+        loads = [
+            f"  %argument.{k} = getelementptr ptr, ptr %arguments, i64 {k}\n  {name} = load ptr, ptr %argument.{k}"
+            for k, name in enumerate(names)
+        ]
+        self._out.append("define internal ptr @coroutine(ptr %context, ptr %arguments) presplitcoroutine {")
+        self._prologue = "\n".join([_BEGIN, *loads])
+
+    def _end(self) -> None:
+        self._out += [_END, "}", _WRAPPERS]
+
+    # -- inside it
+    def _line(self, line: str) -> None:
+        label = re.match(r"^([\w.$-]+|\"[^\"]+\"):", line)
+        if label:
+            self._label = label[1]
+            self._last_label[self._label] = self._label
+            self._out.append(f"{self._label}:")
+        elif line.strip() == "ret void":
+            self._out += ["  call void @xloom_finish(ptr %context)", "  br label %coroutine.final"]
+            return
+        elif line.strip():
+            self._instruction(re.sub(r"(, )?![\w.]+ !\d+", "", line))
+        if self._prologue and label:
+            self._out.append(self._prologue)
+            self._prologue = ""
+
+    def _instruction(self, line: str) -> None:
+        if call := _CALL.match(line):
+            self._intrinsic(line, *call.groups())
+            return
+        if origin := _ORIGIN.match(line):
+            self._note_origin(*origin.groups())
+        line = _SCOPE.sub("", line)
+        line = re.sub(r"addrspacecast ptr (\S+) to ptr", r"getelementptr i8, ptr \1, i64 0", line)
+        if self._checked:
+            line = self._checked_access(line)
+        self._out.append(line)
+
+    def _note_origin(self, name: str, operation: str, rest: str) -> None:
+        bases = re.findall(r"ptr (\S+?)(?:,|$| )", rest) if operation != "phi" else re.findall(r"\[ (\S+?),", rest)
+        if operation == "select":
+            bases = re.findall(r"ptr (\S+?)(?:,|$)", rest)
+        if operation == "alloca" or (bases and all(map(self._is_own, bases))):
+            self._local.add(name)
+
+    def _is_own(self, pointer: str) -> bool:
+        return pointer in self._local or (pointer.startswith("@") and pointer[1:] not in self._result.shared)
+
+    def _checked_access(self, line: str) -> str:
+        if load := _LOAD.match(line):
+            kind, pointer, access = load[3], load[4], Access.READ
+        elif store := _STORE.match(line):
+            kind, pointer, access = _leading_type(store[2]), store[3], Access.WRITE
+        elif atomic := _ATOMIC.match(line):
+            kind, pointer, access = _leading_type(atomic[4]), atomic[3], Access.ATOMIC
+        elif fill := _FILL.search(line):
+            return self._checked_fill(line, fill[1], fill[2])
+        else:
+            return line
+        if self._is_own(pointer):
+            return line
+        safe = self._access(pointer, f"i64 {_nbytes(kind)}", access, line)
+        return line.replace(f"ptr {pointer},", f"ptr {safe},")
+
+    def _checked_fill(self, line: str, name: str, arguments: str) -> str:
+        operands = [a.split()[-1] for a in arguments.split(", ")]
+        size = f"i64 {operands[2]}"
+        if not self._is_own(operands[0]):
+            self._access(operands[0], size, Access.WRITE, line)
+        if name != "memset" and not self._is_own(operands[1]):
+            self._access(operands[1], size, Access.READ, line)
+        return line
+
+    def _access(self, pointer: str, size: str, access: Access, line: str) -> str:
+        safe = self._name()
+        operands = f"ptr %context, ptr {pointer}, {size}, i32 {int(access)}, i32 {self._site(line)}"
+        self._out.append(f"  {safe} = call ptr @xloom_access({operands})")
+        return safe
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"%xloom.{self._names}"
+
+    def _site(self, line: str) -> int:
+        self._result.sites.append(line.strip())
+        return len(self._result.sites) - 1
+
+    # -- what is NVIDIA's own
+    def _intrinsic(self, line: str, name: str | None, kind: str, function: str, arguments: str) -> None:
+        short = function.removeprefix("llvm.nvvm.")
+        operands = _split(arguments)
+        for prefix, rewrite in _REWRITES.items():
+            if short.startswith(prefix):
+                rewrite(self, line, name or "", short.removeprefix(prefix), operands)
+                return
+        raise LoweringError(f"the emulator has no {function}", hint="add it to cuda/emulator/coroutines.py")
+
+    def _special(self, line: str, name: str, register: str, operands: list[str]) -> None:
+        if register in _FIXED_REGISTERS:
+            self._out.append(f"  {name} = add i32 0, {_FIXED_REGISTERS[register]}")
+            return
+        place = self._name()
+        self._out.append(f"  {place} = getelementptr i8, ptr %context, i64 {_REGISTERS[register]}")
+        self._out.append(f"  {name} = load i32, ptr {place}")
+
+    def _suspend(self) -> None:
+        """Cuts the block in two."""
+        state, rest = self._name(), self._name()
+        self._out.append(f"  {state} = call i8 @llvm.coro.suspend(token none, i1 false)")
+        targets = f"[i8 0, label {rest} i8 1, label %coroutine.cleanup]"
+        self._out.append(f"  switch i8 {state}, label %coroutine.suspended {targets}")
+        self._out.append(f"{rest[1:]}:")
+        self._last_label[self._label] = rest[1:]
+
+    def _barrier(self, line: str, name: str, rest: str, operands: list[str]) -> None:
+        self._out.append(f"  call void @xloom_wait(ptr %context, i32 {self._site(line)})")
+        self._suspend()
+
+    def _meet(self, line: str, mask: str, words: list[str]) -> None:
+        """What a lane puts where others see it, before all lanes of the mask are there."""
+        self._out.append(f"  call void @xloom_offer(ptr %context, i32 {self._site(line)}, {mask})")
+        for number, value in enumerate(words):
+            self._out.append(f"  call void @xloom_put(ptr %context, i32 {number}, {value})")
+        self._suspend()
+
+    def _shuffle(self, line: str, name: str, rest: str, operands: list[str]) -> None:
+        mode, kind = rest.split(".")
+        mask, value, by, control = operands
+        if kind == "f32":
+            value = f"i32 {self._cast('bitcast', value, 'i32')}"
+        self._meet(line, mask, [value])
+        moved = self._name() if kind == "f32" else name
+        self._out.append(f"  {moved} = call i32 @xloom_shuffle_{mode}(ptr %context, {by}, {control})")
+        if kind == "f32":
+            self._out.append(f"  {name} = bitcast i32 {moved} to float")
+
+    def _ballot(self, line: str, name: str, rest: str, operands: list[str]) -> None:
+        mask, predicate = operands
+        self._meet(line, mask, [f"i32 {self._cast('zext', predicate, 'i32')}"])
+        self._out.append(f"  {name} = call i32 @xloom_ballot(ptr %context)")
+
+    def _warp_barrier(self, line: str, name: str, rest: str, operands: list[str]) -> None:
+        self._meet(line, operands[0], [])
+        self._out.append("  call void @xloom_turn(ptr %context)")
+
+    def _product(self, line: str, name: str, rest: str, operands: list[str]) -> None:
+        kind = {"m16n8k16.row.col.bf16": "bf16", "m16n8k16.row.col.f32.f32": "f16", "m16n8k8.row.col.tf32": "tf32"}[rest]
+        words = [o if o.startswith("i32") else f"i32 {self._cast('bitcast', o, 'i32')}" for o in operands[:-4]]
+        self._meet(line, "i32 -1", words)
+        sums = ", ".join(operands[-4:])
+        result = "{ float, float, float, float }"
+        self._out.append(f"  {name} = call {result} @xloom_mma_{kind}(ptr %context, {sums})")
+
+    def _cast(self, operation: str, operand: str, kind: str) -> str:
+        name = self._name()
+        self._out.append(f"  {name} = {operation} {operand} to {kind}")
+        return name
+
+    def _phi(self, line: str) -> str:
+        if " = phi " not in line:
+            return line
+        return re.sub(r", %([\w.$-]+|\"[^\"]+\") \]", lambda m: f", %{self._last_label.get(m[1], m[1])} ]", line)
+
+
+_Rewrite = Callable[[_Rewriting, str, str, str, list[str]], None]
+_REWRITES: dict[str, _Rewrite] = {
+    "read.ptx.sreg.": _Rewriting._special,
+    "barrier.cta.sync.aligned.all": _Rewriting._barrier,
+    "barrier0": _Rewriting._barrier,
+    "shfl.sync.": _Rewriting._shuffle,
+    "vote.ballot.sync": _Rewriting._ballot,
+    "bar.warp.sync": _Rewriting._warp_barrier,
+    "mma.": _Rewriting._product,
+}
+"""By the beginning of an intrinsic's name."""
+
+
+def _split(arguments: str) -> list[str]:
+    """Operands, each with its type and without attributes."""
+    parts = [p.split() for p in re.split(r", (?![^<({]*[>)}])", arguments) if p]
+    return [f"{p[0]} {p[-1]}" if not p[0].startswith("<") else " ".join(p) for p in parts]
+
+
+def _leading_type(text: str) -> str:
+    """The type that an operand begins with."""
+    return text[: text.index(">") + 1] if text.startswith("<") else text.split()[0]
+
+
+def _nbytes(kind: str) -> int:
+    vector = re.match(r"<(\d+) x (.+)>", kind)
+    if vector:
+        return int(vector[1]) * _nbytes(vector[2])
+    array = re.match(r"\[(\d+) x (.+)\]", kind)
+    if array:
+        return int(array[1]) * _nbytes(array[2])
+    return _BYTES[kind] if kind in _BYTES else -(-int(kind[1:]) // 8)
+
+
+_BEGIN = """  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)
+  %coroutine.size = call i64 @llvm.coro.size.i64()
+  %coroutine.memory = call ptr @malloc(i64 %coroutine.size)
+  %coroutine.handle = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.memory)"""
+_END = """coroutine.final:
+  %coroutine.last = call i8 @llvm.coro.suspend(token none, i1 true)
+  switch i8 %coroutine.last, label %coroutine.suspended [i8 0, label %coroutine.never i8 1, label %coroutine.cleanup]
+coroutine.never:
+  unreachable
+coroutine.cleanup:
+  %coroutine.freed = call ptr @llvm.coro.free(token %coroutine.id, ptr %coroutine.handle)
+  call void @free(ptr %coroutine.freed)
+  br label %coroutine.suspended
+coroutine.suspended:
+  call void @llvm.coro.end(ptr %coroutine.handle, i1 false, token none)
+  ret ptr %coroutine.handle"""
+_WRAPPERS = f"""define ptr @{START}(ptr %context, ptr %arguments) {{
+  %handle = call ptr @coroutine(ptr %context, ptr %arguments)
+  ret ptr %handle
+}}
+define void @{RESUME}(ptr %handle) {{
+  call void @llvm.coro.resume(ptr %handle)
+  ret void
+}}
+define void @{DESTROY}(ptr %handle) {{
+  call void @llvm.coro.destroy(ptr %handle)
+  ret void
+}}"""
+_DECLARATIONS = """declare token @llvm.coro.id(i32, ptr, ptr, ptr)
+declare i64 @llvm.coro.size.i64()
+declare ptr @llvm.coro.begin(token, ptr)
+declare i8 @llvm.coro.suspend(token, i1)
+declare ptr @llvm.coro.free(token, ptr)
+declare void @llvm.coro.end(ptr, i1, token)
+declare void @llvm.coro.resume(ptr)
+declare void @llvm.coro.destroy(ptr)
+declare ptr @malloc(i64)
+declare void @free(ptr)
+declare ptr @xloom_access(ptr, ptr, i64, i32, i32)
+declare void @xloom_wait(ptr, i32)
+declare void @xloom_offer(ptr, i32, i32)
+declare void @xloom_put(ptr, i32, i32)
+declare void @xloom_finish(ptr)
+declare void @xloom_turn(ptr)
+declare i32 @xloom_ballot(ptr)
+declare i32 @xloom_shuffle_up(ptr, i32, i32)
+declare i32 @xloom_shuffle_down(ptr, i32, i32)
+declare i32 @xloom_shuffle_bfly(ptr, i32, i32)
+declare i32 @xloom_shuffle_idx(ptr, i32, i32)
+declare { float, float, float, float } @xloom_mma_bf16(ptr, float, float, float, float)
+declare { float, float, float, float } @xloom_mma_f16(ptr, float, float, float, float)
+declare { float, float, float, float } @xloom_mma_tf32(ptr, float, float, float, float)
+"""

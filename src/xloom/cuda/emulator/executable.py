@@ -1,0 +1,127 @@
+"""A program for a GPU, emulated: its steps in order, on memory of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.cuda.emulator.launch import POISON, EmulatedKernel
+from xloom.cuda.kernel import DeviceKernel
+from xloom.cuda.lower import lowered
+from xloom.cuda.program import Branch, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape
+from xloom.interpreter.values import from_argument, miscounted
+from xloom.llvm.target import Target, target_named
+
+_kernels: dict[tuple[DeviceKernel, Target, bool], EmulatedKernel] = {}
+"""Those of all programs: equal kernels are made once."""
+
+
+class EmulatedExecutable:
+    """A module on an emulated GPU. The order of threads is random; `seed` says which."""
+
+    def __init__(self, module: Module, target: Target | str = "sm_80", *, seed: int = 0, is_optimised: bool = True):
+        """Raises LoweringError for what has no kernels."""
+        self.module = module
+        self.target = target_named(target) if isinstance(target, str) else target
+        self.program: DeviceProgram = lowered(module, self.target)
+        self._seed, self._is_optimised = seed, is_optimised
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results: an array, or a tuple of the same structure as the module's result.
+
+        Raises KernelFaultError for what a kernel does wrong.
+        """
+        parameters = self.module.entry.parameters
+        if len(arguments) != len(parameters):
+            raise miscounted(self.module.name, [(p.name, p.shape) for p in parameters], len(arguments))
+        values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
+        root = self.module.entry.root.shape
+        leaves = iter(self.run([leaf for value in values for leaf in _leaves(value)]))
+        return _structured(root, leaves)
+
+    def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The leaves of the result, for those of the arguments."""
+        shapes = leaf_shapes(self.module.entry.root.shape)
+        memory = _Memory(self.program, arguments, [shape.nbytes for shape in shapes])
+        generator = np.random.default_rng(self._seed)
+        self._do(self.program.steps, memory, generator)
+        return [r.view(s.dtype.numpy).reshape(s.dims) for r, s in zip(memory.results, shapes, strict=True)]
+
+    def _do(self, steps: Sequence[Step], memory: _Memory, generator: np.random.Generator) -> None:
+        for step in steps:
+            if isinstance(step, Launch):
+                arrays = [memory.of(allocation) for allocation in step.arguments]
+                self._kernel(step.kernel).launch(step.blocks, arrays, generator, step.makes)
+            elif isinstance(step, Copy):
+                memory.of(step.target)[...] = memory.of(step.source)
+            elif isinstance(step, Loop):
+                self._do(step.condition, memory, generator)
+                while memory.of(step.predicate)[0]:
+                    self._do(step.body, memory, generator)
+                    self._do(step.condition, memory, generator)
+            else:
+                self._do(step.branches[_chosen(step, memory)], memory, generator)
+
+    def _kernel(self, kernel: DeviceKernel) -> EmulatedKernel:
+        key = kernel, self.target, self._is_optimised
+        if key not in _kernels:
+            _kernels[key] = EmulatedKernel(kernel, self.target, is_optimised=self._is_optimised)
+        return _kernels[key]
+
+
+def _chosen(branch: Branch, memory: _Memory) -> int:
+    chooser = memory.of(branch.chooser)
+    if branch.is_predicate:
+        return 0 if chooser[0] else 1
+    number, last = int(chooser.view(np.int32)[0]), len(branch.branches) - 1
+    return number if 0 <= number <= last else last
+
+
+class _Memory:
+    """The bytes of each allocation of one run."""
+
+    def __init__(self, program: DeviceProgram, arguments: Sequence[np.ndarray], result_sizes: Sequence[int]):
+        assignment = program.assignment
+        self.results = [np.full(size, POISON, np.uint8) for size in result_sizes]
+        constants = [c.literal.value for c in assignment.constants]
+        self._tables = {
+            "argument": [_bytes(a) for a in arguments],
+            "result": self.results,
+            "constant": [_bytes(leaf) for value in constants for leaf in _leaves(value)],
+        }
+        self._arena = np.full(program.arena_bytes, POISON, np.uint8)
+
+    def of(self, allocation: BufferAllocation) -> np.ndarray:
+        """The bytes of an allocation."""
+        if allocation.kind in self._tables:
+            return self._tables[allocation.kind][allocation.number]
+        if allocation.kind == "code":
+            return np.frombuffer(allocation.data, np.uint8)
+        if allocation.kind == "unused":
+            return np.zeros(0, np.uint8)
+        around = self._arena
+        if allocation.colocated_with is not None:
+            around = self.of(allocation.colocated_with)
+        return around[allocation.offset : allocation.offset + allocation.nbytes]
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _leaves(value: Any) -> list[np.ndarray]:
+    if isinstance(value, tuple):
+        return [leaf for element in value for leaf in _leaves(element)]
+    return [np.asarray(value)]
+
+
+def _structured(shape: Shape, leaves: Any) -> Any:
+    if shape.is_tuple:
+        return tuple(_structured(element, leaves) for element in shape.elements)
+    return next(leaves) if shape.is_array else None

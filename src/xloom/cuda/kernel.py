@@ -1,0 +1,216 @@
+"""A kernel while it is made: a function that all threads of a grid run, and what its launches need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from xloom.llvm.folding_builder import FoldingBuilder
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import AS_OFTEN, loop
+from xloom.llvm.module_text import module_text
+from xloom.llvm.target import Target
+from xloom.llvm.target_module import TargetModule
+from xloom.llvm.types import I8, I32, I64, POINTER, VOID, Complex, Value
+
+WARP = 32
+"""Threads that run in step, and see each other's registers."""
+THREADS = 256
+"""In a block, unless there is a reason."""
+BLOCKS = 4096
+"""In a grid, at most: more work than that is done by the same threads in turn."""
+SHARED_BYTES = 48 << 10
+"""Shared memory that every kernel may have without asking."""
+ALL_LANES = I32(-1)
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """A kernel as LLVM IR. Equal kernels have equal texts, whatever program they are of."""
+
+    text: str
+    threads: int
+    """In a block."""
+    shared_bytes: int
+    strategy: str
+    """How it computes, for people."""
+
+    name = "xloom_kernel"
+    """Of its function."""
+
+
+class KernelBuilder:
+    """Emits a kernel of one-dimensional blocks and grids; `pointers` are its arguments, none of which meet."""
+
+    def __init__(self, target: Target, pointers: int, threads: int = THREADS, strategy: str = ""):
+        assert threads % WARP == 0
+        self.target, self.threads, self.strategy = target, threads, strategy
+        self.module = TargetModule(target)
+        function = ir.Function(self.module, ir.FunctionType(VOID, [POINTER] * pointers), DeviceKernel.name)
+        function.calling_convention = "ptx_kernel"
+        function.attributes.add("nounwind")
+        for argument in function.args:
+            argument.add_attribute("noalias")
+            argument.attributes.align = 16
+        self.function = function
+        self.pointers: Sequence[ir.Value] = function.args
+        self._shared_bytes = 0
+        b = self.b = FoldingBuilder(function.append_basic_block("entry"))
+        self.thread32 = self._special("tid.x")
+        self.block32 = self._special("ctaid.x")
+        self._grid32: ir.Value | None = None
+        self.thread, self.block = (b.zext(x, I64) for x in (self.thread32, self.block32))
+        """The thread's number in its block, and the block's in the grid."""
+        self._entry = function.entry_basic_block
+        start = function.append_basic_block("start")
+        b.position_at_end(start)
+        self._start = start
+        annotations = self.module.add_named_metadata("nvvm.annotations")
+        most = [function, ir.MetaDataString(self.module, "maxntidx"), I32(threads)]
+        annotations.add(self.module.add_metadata(most))
+
+    def finished(self) -> DeviceKernel:
+        """The kernel, at whose end the builder is."""
+        self.b.ret_void()
+        self.b.position_at_end(self._entry)
+        self.b.branch(self._start)
+        return DeviceKernel(module_text(self.module), self.threads, self._shared_bytes, self.strategy)
+
+    # -- which thread it is
+    def _special(self, register: str) -> ir.Value:
+        name = f"llvm.nvvm.read.ptx.sreg.{register}"
+        declared = self.module.globals.get(name) or ir.Function(self.module, ir.FunctionType(I32, []), name)
+        return self.b.call(declared, [])
+
+    @property
+    def grid(self) -> ir.Value:
+        """How many blocks there are (i64)."""
+        with self.b.goto_block(self._entry):
+            if self._grid32 is None:
+                self._grid32 = self.b.zext(self._special("nctaid.x"), I64)
+        return self._grid32
+
+    @property
+    def lane(self) -> ir.Value:
+        """The thread's number in its warp (i64)."""
+        return self.b.and_(self.thread, I64(WARP - 1))
+
+    @property
+    def warp(self) -> ir.Value:
+        """The warp's number in its block (i64)."""
+        return self.b.lshr(self.thread, I64(5))
+
+    # -- what threads share
+    def barrier(self) -> None:
+        """Waits for all threads of the block: each has to come here. What they wrote to memory is seen afterwards."""
+        name, kind = "llvm.nvvm.barrier.cta.sync.aligned.all", ir.FunctionType(VOID, [I32])
+        self.b.call(self.module.globals.get(name) or ir.Function(self.module, kind, name), [I32(0)])
+
+    def shared(self, nbytes: int) -> ir.Value:
+        """Memory that the threads of a block share, whose contents are undefined. Its pointer is a generic one."""
+        self._shared_bytes += -(-nbytes // 16) * 16
+        kind = ir.ArrayType(I8, nbytes)
+        memory = ir.GlobalVariable(self.module, kind, self.module.get_unique_name("shared"), addrspace=3)
+        memory.linkage, memory.align = "internal", 16
+        memory.initializer = ir.Constant(kind, ir.Undefined)
+        with self.b.goto_block(self._entry):
+            return self.b.addrspacecast(memory, POINTER)
+
+    def shuffled_down(self, value: Value, offset: int, width: int = WARP) -> Value:
+        """The value of the lane `offset` further in each group of `width` lanes; its own where there is none."""
+        return self._shuffled("down", value, I32(offset), ((WARP - width) << 8) | (WARP - 1))
+
+    def broadcast(self, value: Value, lane: int = 0) -> Value:
+        """The value that a lane of the warp has."""
+        return self._shuffled("idx", value, I32(lane), WARP - 1)
+
+    def _shuffled(self, mode: str, value: Value, by: ir.Value, control: int) -> Value:
+        b = self.b
+        if isinstance(value, Complex):
+            return Complex(*(self._shuffled(mode, part, by, control) for part in value))
+        kind, bits = value.type, _bits_of(value.type)
+        whole = value if isinstance(kind, ir.IntType) else b.bitcast(value, ir.IntType(bits))
+        name, signature = f"llvm.nvvm.shfl.sync.{mode}.i32", ir.FunctionType(I32, [I32] * 4)
+        shuffle = self.module.globals.get(name) or ir.Function(self.module, signature, name)
+        parts = []
+        for k in range(-(-bits // 32)):
+            part = whole if bits == 32 else b.trunc(b.lshr(whole, whole.type(32 * k)), I32) if bits == 64 else None
+            part = b.zext(whole, I32) if part is None else part
+            parts.append(b.call(shuffle, [ALL_LANES, part, by, I32(control)]))
+        if bits == 64:
+            high = b.shl(b.zext(parts[1], I64), I64(32))
+            moved = b.or_(b.zext(parts[0], I64), high)
+        else:
+            moved = parts[0] if bits == 32 else b.trunc(parts[0], ir.IntType(bits))
+        return moved if isinstance(kind, ir.IntType) else b.bitcast(moved, kind)
+
+    # -- loops
+    @contextmanager
+    def each(self, count: int, blocks: int, items_per_block: int, first: ir.Value) -> Iterator[ir.Value]:
+        """Does the items `first + block * items_per_block`, `+ grid * items_per_block`, ... that are less than `count`.
+
+        `blocks` of them are launched: where they are enough for all items, this is no loop.
+        """
+        b = self.b
+        begin = b.add(b.mul(self.block, I64(items_per_block), flags=["nsw"]), first, flags=["nsw"])
+        if blocks * items_per_block >= count:
+            if blocks * items_per_block == count:
+                yield begin
+                return
+            with b.if_then(b.icmp_signed("<", begin, I64(count))):
+                yield begin
+            return
+        step = b.mul(self.grid, I64(items_per_block), flags=["nsw"])
+        with strided(b, begin, I64(count), step) as item:
+            yield item
+
+    @contextmanager
+    def each_row(self, count: int, blocks: int, rows_per_block: int = 1) -> Iterator[ir.Value]:
+        """The same for groups of `rows_per_block` rows; all threads of a block see the group's first row at once."""
+        b = self.b
+        begin = b.mul(self.block, I64(rows_per_block), flags=["nsw"])
+        if blocks * rows_per_block >= count:
+            yield begin
+            return
+        with strided(b, begin, I64(count), b.mul(self.grid, I64(rows_per_block))) as row:
+            yield row
+
+
+@contextmanager
+def strided(b: ir.IRBuilder, begin: ir.Value, end: ir.Value, step: ir.Value | int) -> Iterator[ir.Value]:
+    """`for (i64 i = begin; i < end; i += step)`, with a step that may be known when it runs only."""
+    if isinstance(step, int):
+        with loop(b, begin, end, step, name="item", hints=AS_OFTEN) as item:
+            yield item
+        return
+    before = b.block
+    head, body, done = (b.append_basic_block(f"item.{part}") for part in ("head", "body", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    item = b.phi(I64, "item")
+    item.add_incoming(begin, before)
+    b.cbranch(b.icmp_signed("<", item, end), body, done)
+    b.position_at_end(body)
+    yield item
+    item.add_incoming(b.add(item, step, flags=["nsw"]), b.block)
+    b.branch(head)
+    b.position_at_end(done)
+
+
+def blocks_for(count: int, items_per_block: int, most: int = BLOCKS) -> int:
+    """How many blocks are launched for so many items."""
+    return max(1, min(most, -(-count // items_per_block)))
+
+
+def least(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The lesser of two signed integers."""
+    return intrinsic(b, "smin", x, y)
+
+
+def _bits_of(kind: ir.Type) -> int:
+    if isinstance(kind, ir.IntType):
+        return kind.width
+    return {"half": 16, "float": 32, "double": 64}[str(kind)]

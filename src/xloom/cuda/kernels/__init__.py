@@ -1,0 +1,40 @@
+"""Operators with kernels of their own, one family per file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xloom.cuda.lower import ThunkLowering
+    from xloom.hlo.instruction import Instruction
+
+Rule = Callable[["ThunkLowering", "Instruction"], None]
+_RULES: dict[str, Rule] = {}
+FILES = {
+    "dot": "dot",
+    "convolution": "window",
+    "reduce-window": "window",
+    "scatter": "scatter",
+    "sort": "sort",
+}
+"""The file with the rule of an opcode."""
+
+
+def kernel(*opcodes: str) -> Callable[[Rule], Rule]:
+    """Registers `rule(lowering, instruction)`, which adds the launches of an instruction."""
+
+    def register(rule: Rule) -> Rule:
+        for opcode in opcodes:
+            _RULES[opcode] = rule
+        return rule
+
+    return register
+
+
+def rule_of(opcode: str) -> Rule | None:
+    """The rule of an opcode with kernels of its own; None where there is none yet."""
+    if opcode not in _RULES and opcode in FILES:
+        import_module(f"{__name__}.{FILES[opcode]}")
+    return _RULES.get(opcode)

@@ -1,0 +1,1 @@
+"""Loop nests as kernels: maps, reductions, transposes, rows."""

@@ -1,0 +1,98 @@
+"""Loop nests to launches: which kernels do a nest, on which grids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from xloom.codegen.buffer_values import BufferValue, dtype_of
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.loop_ir.nest import LoopNest, loaded_values, reductions_of
+from xloom.cuda.kernel import THREADS, DeviceKernel, KernelBuilder
+from xloom.cuda.loops.map_kernel import emit_map, map_blocks
+from xloom.cuda.loops.nest_code import NestCode
+from xloom.cuda.loops.reduction_kernel import ReductionKernels
+from xloom.cuda.loops.row_kernel import RowKernel
+from xloom.cuda.loops.transpose_kernel import crossing_of, emit_transpose, transpose_blocks
+from xloom.hlo.dtype import bf16, f16
+from xloom.llvm.target import Target
+
+Made = tuple[DeviceKernel, int, tuple[BufferAllocation, ...]]
+"""A kernel, its blocks, and what its pointers are of."""
+
+
+class NestLowering:
+    """Makes the kernels of a nest whose values have allocations; `scratch` gives memory for it alone."""
+
+    def __init__(
+        self,
+        target: Target,
+        nest: LoopNest,
+        allocation_of: Callable[[BufferValue], BufferAllocation],
+        scratch: Callable[[int], BufferAllocation],
+    ):
+        self._target, self._nest, self._scratch = target, nest, scratch
+        found = [*loaded_values(nest), *(s.target for stage in nest.stages for s in stage.stores)]
+        self._arguments: dict[BufferAllocation, int] = {}
+        self._numbers: dict[BufferValue, int] = {}
+        for value in found:
+            if value not in nest.private:
+                number = self._arguments.setdefault(allocation_of(value), len(self._arguments))
+                self._numbers[value] = number
+
+    def made(self) -> list[Made]:
+        """The kernels in order, with their grids."""
+        nest = self._nest
+        if not nest.stages or any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
+            return []
+        if nest.outer:
+            return self._rows()
+        (stage,) = nest.stages
+        if reductions := reductions_of(stage):
+            kernels = ReductionKernels(stage, reductions)
+            if kernels.plan.kind != "thread":
+                return self._reduction(kernels)
+        if crossing := crossing_of(stage):
+            emit = lambda code, _: emit_transpose(code, stage, crossing)  # noqa: E731
+            return [self._kernel(emit, transpose_blocks(crossing))]
+        return [self._kernel(lambda code, _: emit_map(code, stage), map_blocks(stage, THREADS))]
+
+    def _rows(self) -> list[Made]:
+        kernel = RowKernel(self._nest, self._private_bytes())
+        memory = [self._scratch(size) for size in kernel.scratch_sizes]
+        return [self._kernel(kernel.emit, kernel.blocks, memory, kernel.threads)]
+
+    def _reduction(self, kernels: ReductionKernels) -> list[Made]:
+        memory = [self._scratch(size) for size in kernels.scratch_sizes]
+        made = [self._kernel(kernels.emit, kernels.blocks, memory)]
+        if memory:
+            made.append(self._kernel(kernels.emit_join, kernels.join_blocks, memory))
+        return made
+
+    def _kernel(
+        self,
+        emit: Callable[[NestCode, Sequence[ir.Value]], None],
+        blocks: int,
+        memory: Sequence[BufferAllocation] = (),
+        threads: int = THREADS,
+    ) -> Made:
+        arguments = (*self._arguments, *memory)
+        builder = KernelBuilder(self._target, len(arguments), threads)
+        emit(NestCode(builder, self._nest, self._numbers), builder.pointers[len(self._arguments) :])
+        return builder.finished(), blocks, arguments
+
+    def _private_bytes(self) -> list[tuple[BufferValue, int]]:
+        """The arrays that live within a row, and their bytes."""
+        nest = self._nest
+        out = []
+        for value in dict.fromkeys(s.target for g in nest.stages for s in g.stores if s.target in nest.private):
+            inside = [
+                sum(f * (v.size - 1) for v, f in s.address.terms if v not in nest.outer) + s.address.const
+                for g in nest.stages
+                for s in g.stores
+                if s.target == value
+            ]
+            dtype = dtype_of(value)
+            out.append((value, (4 if dtype in (bf16, f16) else dtype.bytes) * (max(inside) + 1)))
+        return out

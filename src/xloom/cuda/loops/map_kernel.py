@@ -1,0 +1,81 @@
+"""Loops whose iterations do not need each other: a thread does some that lie side by side."""
+
+from __future__ import annotations
+
+import math
+
+from xloom.codegen.buffer_values import dtype_of
+from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.nest import LoopBody, arranged
+from xloom.codegen.loop_ir.nodes import If, Load, Reduced, walk
+from xloom.cuda.kernel import blocks_for
+from xloom.cuda.loops.nest_code import NestCode
+from xloom.llvm.types import I64
+
+VECTOR_BYTES = 16
+"""What a thread loads or stores at once, at most."""
+LEAST_ITEMS = 1 << 10
+"""Threads that there are to be at least before one does several elements."""
+
+
+def map_width(stage: LoopBody, loops: list[Var]) -> int:
+    """How many elements along the innermost loop a thread does: what loads and stores of 16 bytes have."""
+    if not loops:
+        return 1
+    inner = loops[-1]
+    nodes = walk([s.node for s in stage.stores])
+    if any(isinstance(n, Reduced) or (isinstance(n, If) and any(c[0].factor(inner) for c in n.conditions)) for n in nodes):
+        return 1
+    if any(s.address.factor(inner) != 1 for s in stage.stores):
+        return 1
+    loads = [n for n in nodes if isinstance(n, Load)]
+    if any(n.address.factor(inner) not in (0, 1) for n in loads):
+        return 1
+    widest = max(dtype_of(s.target).bytes for s in stage.stores)
+    widest = max([widest, *(n.dtype.bytes for n in loads if n.address.factor(inner))])
+    total = math.prod(v.size for v in loops)
+    width = max(1, VECTOR_BYTES // widest)
+    while width > 1 and (inner.size % width or total // width < LEAST_ITEMS):
+        width //= 2
+    return width
+
+
+def map_blocks(stage: LoopBody, threads: int) -> int:
+    """The blocks that `emit_map` is launched with."""
+    loops, _ = arranged(stage, stage.vars)
+    return blocks_for(math.prod(v.size for v in loops) // map_width(stage, loops), threads)
+
+
+def emit_map(code: NestCode, stage: LoopBody) -> None:
+    """Emits a stage that all threads of the grid share."""
+    loops, gone = arranged(stage, stage.vars)
+    total, width, kernel = math.prod(v.size for v in loops), map_width(stage, loops), code.kernel
+    code.elements.unbind(gone)
+    kernel.strategy = f"a thread does {width} of {total} elements" if width > 1 else f"a thread for each of {total}"
+    blocks = map_blocks(stage, kernel.threads)
+    with kernel.each(total // width, blocks, kernel.threads, kernel.thread) as item:
+        emit_items(code, stage, loops, width, item)
+
+
+def emit_items(code: NestCode, stage: LoopBody, loops: list[Var], width: int, item) -> None:
+    """Emits the `width` elements of an item: all of their loads, then all of their stores."""
+    b, total = code.kernel.b, math.prod(v.size for v in loops)
+    *outer, inner = loops or [Var("none", 1)]
+    groups = [*outer, Var(inner.name, inner.size // width, None, inner.number)] if loops else []
+    with code.at(groups, item, total // width):
+        if width == 1:
+            for store, value in zip(stage.stores, code.values(stage.stores), strict=True):
+                code.store(store, value)
+            return
+        base = b.mul(code.elements.vars[inner], I64(width), flags=["nsw", "nuw"])
+        places = [b.add(base, I64(k), flags=["nsw", "nuw"]) for k in range(width)]
+        found = []
+        for place in places:
+            code.elements.vars[inner] = place
+            with code.elements.scope():
+                found.append(code.values(stage.stores))
+        for k, store in enumerate(stage.stores):
+            for place, values in zip(places, found, strict=True):
+                code.elements.vars[inner] = place
+                with code.elements.scope():
+                    code.store(store, values[k])

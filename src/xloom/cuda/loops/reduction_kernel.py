@@ -1,0 +1,265 @@
+"""Reductions: of what lies together by warps or blocks, of what lies across by columns of threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from xloom.codegen.emission.accumulators import representation_of
+from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.nest import LoopBody, arranged, stride_score
+from xloom.codegen.loop_ir.nodes import Reduction
+from xloom.cuda.kernel import THREADS, WARP, blocks_for, strided
+from xloom.cuda.loops.nest_code import NestCode
+from xloom.cuda.loops.thread_reduction import (
+    BlockReduction,
+    SharedStates,
+    States,
+    combine_lanes,
+    combine_states,
+    started,
+    values_of,
+)
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.types import I64
+
+SHORT = 8
+"""Elements of a result that one thread takes."""
+OF_A_WARP = 1024
+"""Elements of a result that a warp takes, at most; for more there is a block."""
+OF_A_BLOCK = 1 << 14
+"""Elements that a block takes, at most, where there are too few results for all multiprocessors."""
+FEW_RESULTS = 128
+"""Blocks that keep all multiprocessors busy."""
+MOST_PARTS = 256
+
+
+@dataclass(frozen=True)
+class ReductionPlan:
+    """How the reductions of a stage are done."""
+
+    kind: str
+    """thread: a thread a result; warp, block: along rows; columns: a thread a column of some rows."""
+    results: list[Var]
+    reduced: list[Var]
+    gone: tuple[Var, ...]
+    """Loops that are a part of another one."""
+    width: int = 1
+    """Lanes for each result of a warp."""
+    parts: int = 1
+    """Blocks for each result, or each group of columns, whose parts another kernel puts together."""
+
+    @property
+    def count(self) -> int:
+        """How many results there are."""
+        return math.prod(v.size for v in self.results)
+
+    @property
+    def extent(self) -> int:
+        """Elements of each result."""
+        return math.prod(v.size for v in self.reduced)
+
+
+def reduction_plan(stage: LoopBody, reductions: Sequence[Reduction]) -> ReductionPlan:
+    """Chooses by which loop lies innermost in memory, and by how many results and elements there are."""
+    every = LoopBody([*stage.vars, *reductions[0].vars], stage.stores)
+    results, gone_results = arranged(every, stage.vars)
+    reduced, gone_reduced = arranged(every, reductions[0].vars)
+    gone = (*gone_results, *gone_reduced)
+    count, extent = math.prod(v.size for v in results), math.prod(v.size for v in reduced)
+    if extent <= SHORT or count == 0 or extent == 0:
+        return ReductionPlan("thread", results, reduced, gone)
+    along = max((stride_score(every, v) for v in reduced), default=0)
+    across = max((stride_score(every, v) for v in results), default=-1 << 30)
+    if across > along and count >= WARP:
+        groups = -(-count // WARP)
+        parts = _parts(extent, groups, THREADS // WARP * 64)
+        return ReductionPlan("columns", results, reduced, gone, parts=parts)
+    if extent <= OF_A_WARP:
+        width = min(WARP, 1 << max(1, (extent - 1).bit_length() - 1))
+        return ReductionPlan("warp", results, reduced, gone, width=width)
+    return ReductionPlan("block", results, reduced, gone, parts=_parts(extent, count, OF_A_BLOCK))
+
+
+def _parts(extent: int, groups: int, least: int) -> int:
+    if groups >= FEW_RESULTS or extent < 2 * least:
+        return 1
+    return min(MOST_PARTS, extent // least, -(-FEW_RESULTS // groups))
+
+
+class ReductionKernels:
+    """Emits the kernels of a stage of reductions that a whole grid shares."""
+
+    def __init__(self, stage: LoopBody, reductions: Sequence[Reduction]):
+        self.stage, self.reductions = stage, reductions
+        self.plan = reduction_plan(stage, reductions)
+
+    @property
+    def threads(self) -> int:
+        """In a block."""
+        return THREADS
+
+    @property
+    def blocks(self) -> int:
+        """Of the first kernel."""
+        plan = self.plan
+        if plan.kind == "block":
+            return blocks_for(plan.count * plan.parts, 1)
+        if plan.kind == "columns":
+            return blocks_for(-(-plan.count // WARP) * plan.parts, 1)
+        return blocks_for(-(-plan.count * plan.width // WARP), THREADS // WARP)
+
+    @property
+    def scratch_sizes(self) -> list[int]:
+        """Bytes for each part of a state of the parts, if there are several."""
+        if self.plan.parts == 1:
+            return []
+        kept = [representation_of(f, k).kept.bytes for f in self.reductions for k in range(len(f.inits))]
+        return [size * self.plan.count * self.plan.parts for size in kept]
+
+    def emit(self, code: NestCode, scratch: Sequence[ir.Value] = ()) -> None:
+        """The first kernel, which leaves the states of parts in scratch memory, if there are several."""
+        code.elements.unbind(self.plan.gone)
+        {"warp": self._warps, "block": self._blocks, "columns": self._columns}[self.plan.kind](code, scratch)
+
+    def emit_join(self, code: NestCode, scratch: Sequence[ir.Value]) -> None:
+        """The second kernel, which puts parts together: a thread a result."""
+        plan, elements, b, kernel = self.plan, code.elements, code.kernel.b, code.kernel
+        kernel.strategy = f"puts {plan.parts} parts of each of {plan.count} results together"
+        elements.unbind(plan.gone)
+        with kernel.each(plan.count, self.join_blocks, kernel.threads, kernel.thread) as item:
+            states = started(elements, self.reductions, identity=False)
+            memory = SharedStates(kernel, self.reductions, states, scratch)
+            first = b.mul(item, I64(plan.parts), flags=["nsw"])
+            with strided(b, I64(0), I64(plan.parts), 1) as part, elements.scope():
+                combine_states(elements, self.reductions, states, memory.read(b.add(first, part)))
+            self._store(code, item, states)
+
+    @property
+    def join_blocks(self) -> int:
+        """Of the second kernel."""
+        return blocks_for(self.plan.count, THREADS)
+
+    # -- by rows
+    def _warps(self, code: NestCode, scratch: Sequence[ir.Value]) -> None:
+        plan, kernel, b, elements = self.plan, code.kernel, code.kernel.b, code.elements
+        per_warp = WARP // plan.width
+        per_block = per_warp * (kernel.threads // WARP)
+        kernel.strategy = f"{plan.width} lanes for each of {plan.count} results of {plan.extent} elements"
+        with kernel.each_row(plan.count, self.blocks, per_block) as first:
+            within = b.udiv(kernel.thread, I64(plan.width))
+            row = b.add(first, within, flags=["nsw"])
+            last = I64(plan.count - 1)  # lanes beyond it do the same as the last ones
+            safe = row if plan.count % per_block == 0 else intrinsic(b, "smin", row, last)
+            lane = b.and_(kernel.thread, I64(plan.width - 1))
+            with code.at(plan.results, safe, plan.count):
+                states = self._accumulated(code, lane, plan.width, plan.extent)
+                combine_lanes(kernel, elements, self.reductions, states, plan.width)
+            is_first = b.icmp_signed("==", lane, I64(0))
+            if safe is not row:
+                is_first = b.and_(is_first, b.icmp_signed("<=", row, last))
+            with b.if_then(is_first):
+                self._finish(code, safe, states)
+
+    def _blocks(self, code: NestCode, scratch: Sequence[ir.Value]) -> None:
+        plan, kernel, b = self.plan, code.kernel, code.kernel.b
+        kernel.strategy = f"{plan.parts} blocks for each of {plan.count} results of {plan.extent} elements"
+        total = plan.count * plan.parts
+        with kernel.each_row(total, self.blocks) as item:
+            row, part = (b.udiv(item, I64(plan.parts)), b.urem(item, I64(plan.parts)))
+            begin, end = _part(b, part, plan.extent, plan.parts)
+            with code.at(plan.results, row, plan.count):
+                states = self._accumulated(code, b.add(begin, kernel.thread), kernel.threads, end)
+                BlockReduction(kernel, code.elements, self.reductions, states).emit(states)
+            with b.if_then(b.icmp_signed("==", kernel.thread, I64(0))):
+                self._leave(code, row, item, states, scratch)
+
+    # -- by columns
+    def _columns(self, code: NestCode, scratch: Sequence[ir.Value]) -> None:
+        plan, kernel, b, elements = self.plan, code.kernel, code.kernel.b, code.elements
+        rows = kernel.threads // WARP
+        groups = -(-plan.count // WARP)
+        kernel.strategy = f"{rows} threads for each of {plan.count} columns of {plan.extent} elements, in {plan.parts} parts"
+        with kernel.each_row(groups * plan.parts, self.blocks) as item:
+            group, part = b.udiv(item, I64(plan.parts)), b.urem(item, I64(plan.parts))
+            column = b.add(b.mul(group, I64(WARP)), kernel.lane, flags=["nsw"])
+            last = I64(plan.count - 1)
+            safe = column if plan.count % WARP == 0 else intrinsic(b, "smin", column, last)
+            begin, end = _part(b, part, plan.extent, plan.parts)
+            with code.at(plan.results, safe, plan.count):
+                states = self._accumulated(code, b.add(begin, kernel.warp), rows, end)
+                memory = SharedStates.in_shared_memory(kernel, self.reductions, states, kernel.threads)
+                memory.write(states, kernel.thread)
+                kernel.barrier()
+                is_first = b.icmp_signed("==", kernel.warp, I64(0))
+                with b.if_then(is_first), elements.scope():
+                    for row in range(1, rows):
+                        others = memory.read(b.add(kernel.lane, I64(row * WARP)))
+                        combine_states(elements, self.reductions, states, others)
+                kernel.barrier()
+            if safe is not column:
+                is_first = b.and_(is_first, b.icmp_signed("<=", column, last))
+            with b.if_then(is_first):
+                place = b.add(b.mul(safe, I64(plan.parts)), part)
+                self._leave(code, safe, place, states, scratch)
+
+    # -- elements and results
+    def _accumulated(self, code: NestCode, first: ir.Value, step: int, end: ir.Value | int) -> States:
+        """The states of this thread after the elements `first`, `first + step`, ... before `end`."""
+        return accumulated(code, self.reductions, self.plan.reduced, first, step, end)
+
+    def _leave(
+        self, code: NestCode, row: ir.Value, place: ir.Value, states: States, scratch: Sequence[ir.Value]
+    ) -> None:
+        """Stores a result, or the state of one of its parts."""
+        if scratch:
+            SharedStates(code.kernel, self.reductions, states, scratch).write(states, place)
+        else:
+            self._finish(code, row, states)
+
+    def _finish(self, code: NestCode, row: ir.Value, states: States) -> None:
+        """Stores a result: the initial values, and what all threads have got."""
+        with code.elements.scope():
+            final = started(code.elements, self.reductions, identity=False)
+            combine_states(code.elements, self.reductions, final, values_of(states))
+            self._store(code, row, final)
+
+    def _store(self, code: NestCode, row: ir.Value, states: States) -> None:
+        with code.at(self.plan.results, row, self.plan.count):
+            store_results(code, self.stage, states)
+
+
+def accumulated(
+    code: NestCode,
+    reductions: Sequence[Reduction],
+    loops: Sequence[Var],
+    first: ir.Value,
+    step: int,
+    end: ir.Value | int,
+) -> States:
+    """The states of a thread after the elements `first`, `first + step`, ... before `end` of the reduced loops."""
+    states = started(code.elements, reductions)
+    total, last = math.prod(v.size for v in loops), I64(end) if isinstance(end, int) else end
+    with strided(code.kernel.b, first, last, step) as item, code.at(loops, item, total):
+        for reduction in reductions:
+            code.elements.accumulate(reduction, states[id(reduction)])
+    return states
+
+
+def store_results(code: NestCode, stage: LoopBody, states: States) -> None:
+    """Stores what accumulators have got as the results of a stage."""
+    for store in stage.stores:
+        code.store(store, states[id(store.node.reduction)][store.node.number].result())  # type: ignore[attr-defined]
+
+
+def _part(b: ir.IRBuilder, part: ir.Value, extent: int, parts: int) -> tuple[ir.Value, ir.Value]:
+    """Where a part of `extent` elements begins and ends: all are as long, but for the last."""
+    if parts == 1:
+        return I64(0), I64(extent)
+    length = -(-extent // parts)
+    begin = b.mul(part, I64(length), flags=["nsw"])
+    return begin, intrinsic(b, "smin", b.add(begin, I64(length), flags=["nsw"]), I64(extent))
+

@@ -1,0 +1,196 @@
+"""From a module to launches: the stages between preparation and PTX, see `cuda/stages.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xloom import checks
+from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.buffers.assigner import assigned
+from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
+from xloom.codegen.buffers.offsets import assign_offsets
+from xloom.codegen.fusion.multi_output import Thunk, nest_of
+from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.loop_ir.nest import LoopNest
+from xloom.codegen.loop_ir.verify import verify_nest
+from xloom.codegen.preparation import prepared
+from xloom.codegen.schedule.thunks import ScheduledComputation, roots_of, scheduled
+from xloom.cuda.kernel import DeviceKernel
+from xloom.cuda.kernels import facts, rule_of  # noqa: F401 - registers what planning asks of kernels
+from xloom.cuda.loops.lowering import NestLowering
+from xloom.cuda.program import Branch, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.errors import LoweringError, OutOfMemoryError
+from xloom.hlo.dtype import Kind
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.literal import ADDRESSED
+from xloom.hlo.module import Module
+from xloom.llvm.target import Target
+from xloom.trampoline import Nested, run
+
+_NOTHING = frozenset({"constant", "after-all"})
+"""Thunks whose values are in memory already, or are tokens."""
+
+
+def lowered(module: Module, target: Target) -> DeviceProgram:
+    """The program that a module is on a GPU. Raises LoweringError for what has no kernels."""
+    if not target.is_gpu:
+        raise LoweringError(f"{target.name} is no GPU", hint="name one such as sm_80 or sm_90a")
+    schedule = scheduled(prepared(module).entry)
+    return lower(assigned(schedule, target))
+
+
+def lower(assignment: BufferAssignment) -> DeviceProgram:
+    """The launches of a program whose values have memory. Raises LoweringError for what has no kernels."""
+    lowering = _ProgramLowering(assignment)
+    run(lowering.computation(assignment.entry))
+    lowering.copies(list(zip(assignment.results, (assignment.of(v) for v in assignment.entry.root), strict=True)))
+    temporaries = [*assignment.arena, *assignment.stack, *lowering.scratch_memory]
+    arena_bytes = assign_offsets(temporaries, assignment.results_for_temporaries)
+    if arena_bytes > ADDRESSED:
+        message = f"temporary arrays need {arena_bytes} bytes, more than a device can address"
+        raise OutOfMemoryError(message, where=assignment.largest)
+    return DeviceProgram(assignment, lowering.steps, arena_bytes)
+
+
+class _ProgramLowering:
+    """Makes the steps of scheduled computations, into the list at hand."""
+
+    def __init__(self, assignment: BufferAssignment):
+        self.assignment = assignment
+        self.steps: list[Step] = []
+        self.scratch_memory: list[BufferAllocation] = []
+        self.position = 0
+        for result, argument in assignment.input_output_aliases:
+            self.copies([(result, argument)])
+
+    def scratch(self, nbytes: int) -> BufferAllocation:
+        """Memory for the thunk at hand."""
+        allocation = BufferAllocation("arena", nbytes)
+        allocation.use(self.position)
+        self.scratch_memory.append(allocation)
+        return allocation
+
+    def copies(self, pairs: list[tuple[BufferAllocation, BufferAllocation]]) -> None:
+        """Copies as if all at once: sources that are targets too are saved first."""
+        pairs = [(t, s) for t, s in pairs if t is not s and t.nbytes]
+        targets = {t for t, _ in pairs}
+        saved: dict[BufferAllocation, BufferAllocation] = {}
+        for _, source in pairs:
+            if source in targets and source not in saved:
+                saved[source] = self.scratch(source.nbytes)
+                self.steps.append(Copy(saved[source], source))
+        self.steps += [Copy(target, saved.get(source, source)) for target, source in pairs]
+
+    # -- thunks
+    def computation(self, schedule: ScheduledComputation) -> Nested[None]:
+        """The steps of a computation's thunks."""
+        for number, thunk in enumerate(schedule.thunks):
+            self.position = self.assignment.positions[thunk]
+            if isinstance(thunk, FusionGroup):
+                self._group(schedule, thunk, number)
+            elif thunk.opcode == "while":
+                yield self._while(schedule, thunk)
+            elif thunk.opcode == "conditional":
+                yield self._conditional(schedule, thunk)
+            elif thunk.opcode not in _NOTHING:
+                self._instruction(thunk)
+        self.position = self.assignment.ends[schedule]
+
+    def _group(self, schedule: ScheduledComputation, group: FusionGroup, number: int) -> None:
+        kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
+        kept = {v for v in kept if needs_allocation(schedule, group, v, number)}
+        for root in group.roots:
+            if root.opcode == "dynamic-update-slice":
+                self.copies([(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))])
+        ThunkLowering(self, group).nest(nest_of(group, kept))
+
+    def _instruction(self, instruction: Instruction) -> None:
+        rule = rule_of(instruction.opcode)
+        if rule is None:
+            raise LoweringError(
+                f"{instruction.opcode} has no kernel for GPUs yet",
+                where=f"{instruction.name} {instruction.metadata.location}".strip(),
+                hint="run the program on the processor: xloom.compile, or xloom run --on cpu",
+            )
+        targets = [self.assignment.of((instruction, k)) for k in range(len(leaf_shapes(instruction.shape)))]
+        if any(allocation.kind != "unused" for allocation in targets):
+            rule(ThunkLowering(self, instruction), instruction)
+
+    # -- control flow
+    def _while(self, schedule: ScheduledComputation, loop: Instruction) -> Nested[None]:
+        allocations = self.assignment.allocations
+        body, condition = schedule.nested[loop]
+        (operand,) = loop._operands
+        states = [allocations[loop, k] for k in range(len(leaf_shapes(loop.shape)))]
+        self.copies([(state, allocations[defining_value(operand, k)]) for k, state in enumerate(states)])
+        rotations = self.assignment.rotations[loop]
+        moved = {state for rotation in rotations for state in rotation.states}
+        before = self.steps
+        tests = self.steps = []
+        yield self.computation(condition)
+        inside = self.steps = []
+        yield self.computation(body)
+        pairs = [(s, allocations[value]) for s, value in zip(states, body.root, strict=True) if s not in moved]
+        self.copies(pairs)
+        for rotation in rotations:  # what has moved on by one, the last first, so that none is lost
+            chain = [rotation.spare, *rotation.states]
+            self.steps += [Copy(chain[k + 1], chain[k]) for k in reversed(range(len(chain) - 1))]
+        self.steps = before
+        self.steps.append(Loop(tests, allocations[condition.root[0]], inside))
+
+    def _conditional(self, schedule: ScheduledComputation, conditional: Instruction) -> Nested[None]:
+        allocations = self.assignment.allocations
+        results = [allocations[conditional, k] for k in range(len(leaf_shapes(conditional.shape)))]
+        chooser = conditional._operands[0]
+        before, branches = self.steps, []
+        for nested in schedule.nested[conditional]:
+            self.steps = []
+            yield self.computation(nested)
+            self.copies([(result, allocations[v]) for result, v in zip(results, nested.root, strict=True)])
+            branches.append(self.steps)
+        self.steps = before
+        is_predicate = chooser.shape.dtype.kind is Kind.PRED
+        self.steps.append(Branch(self.assignment.of((chooser, 0)), is_predicate, branches))
+
+
+class ThunkLowering:
+    """What the rule of a thunk is given: the memory of its values, and where its launches go."""
+
+    def __init__(self, program: _ProgramLowering, thunk: Thunk):
+        self._program, self._thunk = program, thunk
+        self.target = program.assignment.target
+
+    def of(self, value: BufferValue) -> BufferAllocation:
+        """The memory of an array."""
+        return self._program.assignment.of(value)
+
+    def operand(self, number: int) -> BufferAllocation:
+        """The memory of an operand of the instruction."""
+        assert isinstance(self._thunk, Instruction)
+        return self.of((self._thunk._operands[number], 0))
+
+    def output(self, number: int = 0) -> BufferAllocation:
+        """The memory of a leaf of the instruction's result."""
+        assert isinstance(self._thunk, Instruction)
+        return self.of((self._thunk, number))
+
+    def scratch(self, nbytes: int) -> BufferAllocation:
+        """Memory for this thunk alone."""
+        return self._program.scratch(nbytes)
+
+    def copy(self, target: BufferAllocation, source: BufferAllocation) -> None:
+        """Copies an array, unless it lies there already."""
+        self._program.copies([(target, source)])
+
+    def launch(self, kernel: DeviceKernel, blocks: int, arguments: Sequence[BufferAllocation]) -> None:
+        """Launches a kernel whose pointers are those of `arguments`."""
+        makes = ", ".join(f"%{i.name} {i.metadata.location}".strip() for i in roots_of(self._thunk))
+        self._program.steps.append(Launch(kernel, blocks, tuple(arguments), makes))
+
+    def nest(self, nest: LoopNest) -> None:
+        """Launches the kernels of a loop nest."""
+        if checks.is_checked("loops") and nest.stages:
+            verify_nest(nest)
+        for kernel, blocks, arguments in NestLowering(self.target, nest, self.of, self.scratch).made():
+            self.launch(kernel, blocks, arguments)

@@ -1,0 +1,83 @@
+"""A program for a GPU: kernels, and the steps that the host asks for in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.cuda.kernel import DeviceKernel
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel on a grid of blocks."""
+
+    kernel: DeviceKernel
+    blocks: int
+    arguments: tuple[BufferAllocation, ...]
+    """Whose addresses are the kernel's pointers, each once."""
+    makes: str
+    """The instructions that it is for, and where they come from."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copies the whole of an array from device memory to device memory."""
+
+    target: BufferAllocation
+    source: BufferAllocation
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Does `condition`, and while `predicate` then is true, `body` and again."""
+
+    condition: Sequence[Step]
+    predicate: BufferAllocation
+    body: Sequence[Step]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Does one of several: the first where a predicate holds, or the one that an s32 numbers, else the last."""
+
+    chooser: BufferAllocation
+    is_predicate: bool
+    branches: Sequence[Sequence[Step]]
+
+
+Step = Launch | Copy | Loop | Branch
+
+
+@dataclass
+class DeviceProgram:
+    """All that runs a program, given the addresses of its arguments, results, constants and arena."""
+
+    assignment: BufferAssignment
+    steps: Sequence[Step]
+    arena_bytes: int
+    code_constants: list[BufferAllocation] = field(default_factory=list)
+    """Small constants, which have their bytes with them."""
+
+    @property
+    def launches(self) -> Iterator[Launch]:
+        """All launches, those of loops and branches once, in the order of the program."""
+        stack = list(reversed(self.steps))
+        while stack:
+            step = stack.pop()
+            if isinstance(step, Launch):
+                yield step
+            elif isinstance(step, Loop):
+                stack.extend(reversed([*step.condition, *step.body]))
+            elif isinstance(step, Branch):
+                stack.extend(s for branch in reversed(step.branches) for s in reversed(branch))
+
+    @property
+    def kernels(self) -> dict[DeviceKernel, list[Launch]]:
+        """Each kernel, and its launches."""
+        found: dict[DeviceKernel, list[Launch]] = {}
+        for launch in self.launches:
+            found.setdefault(launch.kernel, []).append(launch)
+        return found
