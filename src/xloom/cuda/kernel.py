@@ -37,6 +37,8 @@ class DeviceKernel:
     shared_bytes: int
     strategy: str
     """How it computes, for people."""
+    may_store_again: bool = False
+    """Threads may store what others have stored, the same values."""
 
     name = "xloom_kernel"
     """Of its function."""

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-FAMILIES = ("elementwise", "layout", "dynamic", "reduce")
+FAMILIES = ("elementwise", "layout", "dynamic", "reduce", "contraction")
 
 
 def register_rules() -> None:

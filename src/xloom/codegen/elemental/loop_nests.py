@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from xloom.codegen.elemental.contraction import window_reduction
 from xloom.codegen.elemental.dynamic import starts_of
 from xloom.codegen.elemental.lowering import Factors, Split, Tracer, joined
 from xloom.codegen.elemental.reduce import reduction_of
@@ -46,9 +47,12 @@ def _stores(tracer: Tracer, root: Instruction, index: tuple[Affine, ...], number
     if root.opcode == "dynamic-update-slice":
         return [_update(tracer, root, index)]
     address = linear(index, loop_dims(root))
-    if root.opcode != "reduce":
+    if root.opcode == "reduce":
+        reduction = run(reduction_of(tracer, root, index, ("reduced", number)))
+    elif root.opcode == "reduce-window":
+        reduction = run(window_reduction(tracer, root, index))
+    else:
         return [Store((root, 0), address, tracer.root_element(root, index))]
-    reduction = run(reduction_of(tracer, root, index, ("reduced", number)))
     parts = root.shape.elements if root.shape.is_tuple else (root.shape,)
     return [Store((root, k), address, Reduced(part.dtype, reduction, k)) for k, part in enumerate(parts)]
 

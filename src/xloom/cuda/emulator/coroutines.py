@@ -56,23 +56,24 @@ def device_ir(kernel: DeviceKernel, target: Target, *, is_optimised: bool = True
     return str(module)
 
 
-def coroutine_of(text: str, *, checked: bool = True) -> Coroutine:
-    """The coroutine of a kernel's LLVM IR; accesses of memory are checked unless told otherwise.
+def coroutine_of(text: str, *, may_store_again: bool = False) -> Coroutine:
+    """The coroutine of a kernel's LLVM IR, with all accesses of memory checked.
 
-    Raises LoweringError for what the emulator has not.
+    Where threads may store the same values again, what changes nothing is no write. Raises LoweringError for what the
+    emulator has not.
     """
-    return _Rewriting(text, checked).run()
+    return _Rewriting(text, may_store_again).run()
 
 
 class _Rewriting:
-    def __init__(self, text: str, checked: bool):
+    def __init__(self, text: str, may_store_again: bool):
         self._lines = text.splitlines()
         self._prologue = ""
-        self._checked = checked
+        self._may_store_again = may_store_again
         self._out: list[str] = []
         self._result = Coroutine("")
         self._names = 0
-        self._local: set[str] = set()
+        self._own: set[str] = set()
         """Pointers to a thread's own memory, or to constants of the kernel."""
         self._label = ""
         self._last_label: dict[str, str] = {}
@@ -81,6 +82,7 @@ class _Rewriting:
     def run(self) -> Coroutine:
         """All lines, each rewritten; then the labels that phi nodes name."""
         inside = False
+        self._find_own()
         for line in self._lines:
             if line.startswith(("target ", "source_filename", "; ModuleID", "!nvvm")):
                 continue
@@ -144,25 +146,27 @@ class _Rewriting:
         if call := _CALL.match(line):
             self._intrinsic(line, *call.groups())
             return
-        if origin := _ORIGIN.match(line):
-            self._note_origin(*origin.groups())
         line = _SCOPE.sub("", line)
         line = re.sub(r"addrspacecast ptr (\S+) to ptr", r"getelementptr i8, ptr \1, i64 0", line)
-        if self._checked:
-            line = self._checked_access(line)
-        self._out.append(line)
+        self._out.append(self._checked_access(line))
 
-    def _note_origin(self, name: str, operation: str, rest: str) -> None:
-        bases = re.findall(r"ptr (\S+?)(?:,|$| )", rest) if operation != "phi" else re.findall(r"\[ (\S+?),", rest)
-        if operation == "select":
-            bases = re.findall(r"ptr (\S+?)(?:,|$)", rest)
-        if operation == "alloca" or (bases and all(map(self._is_own, bases))):
-            self._local.add(name)
+    def _find_own(self) -> None:
+        """Finds all pointers that come of a thread's own memory, whatever loops they go through."""
+        bases: dict[str, list[str]] = {}
+        for line in self._lines:
+            if origin := _ORIGIN.match(re.sub(r" ?addrspace\(\d+\)", "", line)):
+                name, operation, rest = origin.groups()
+                pattern = r"\[ (\S+?)," if operation == "phi" else r"ptr (\S+?)(?:,|$| )"
+                bases[name] = [] if operation == "alloca" else re.findall(pattern, rest) or ["unknown"]
+        self._own = set(bases)
+        while lost := {name for name in self._own if not all(map(self._is_own, bases[name]))}:
+            self._own -= lost
 
     def _is_own(self, pointer: str) -> bool:
-        return pointer in self._local or (pointer.startswith("@") and pointer[1:] not in self._result.shared)
+        return pointer in self._own or (pointer.startswith("@") and "shared" not in pointer)
 
     def _checked_access(self, line: str) -> str:
+        store = None
         if load := _LOAD.match(line):
             kind, pointer, access = load[3], load[4], Access.READ
         elif store := _STORE.match(line):
@@ -175,7 +179,11 @@ class _Rewriting:
             return line
         if self._is_own(pointer):
             return line
-        safe = self._access(pointer, f"i64 {_nbytes(kind)}", access, line)
+        value = "null"
+        if store and self._may_store_again:
+            access, value = Access.WRITE_AGAIN, "%coroutine.value"
+            self._out.append(f"  store {store[2]}, ptr {value}")
+        safe = self._access(pointer, f"i64 {_nbytes(kind)}", access, line, value)
         return line.replace(f"ptr {pointer},", f"ptr {safe},")
 
     def _checked_fill(self, line: str, name: str, arguments: str) -> str:
@@ -187,9 +195,9 @@ class _Rewriting:
             self._access(operands[1], size, Access.READ, line)
         return line
 
-    def _access(self, pointer: str, size: str, access: Access, line: str) -> str:
+    def _access(self, pointer: str, size: str, access: Access, line: str, value: str = "null") -> str:
         safe = self._name()
-        operands = f"ptr %context, ptr {pointer}, {size}, i32 {int(access)}, i32 {self._site(line)}"
+        operands = f"ptr %context, ptr {pointer}, {size}, i32 {int(access)}, i32 {self._site(line)}, ptr {value}"
         self._out.append(f"  {safe} = call ptr @xloom_access({operands})")
         return safe
 
@@ -312,7 +320,8 @@ def _nbytes(kind: str) -> int:
     return _BYTES[kind] if kind in _BYTES else -(-int(kind[1:]) // 8)
 
 
-_BEGIN = """  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)
+_BEGIN = """  %coroutine.value = alloca [64 x i8], align 64
+  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)
   %coroutine.size = call i64 @llvm.coro.size.i64()
   %coroutine.memory = call ptr @malloc(i64 %coroutine.size)
   %coroutine.handle = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.memory)"""
@@ -350,7 +359,7 @@ declare void @llvm.coro.resume(ptr)
 declare void @llvm.coro.destroy(ptr)
 declare ptr @malloc(i64)
 declare void @free(ptr)
-declare ptr @xloom_access(ptr, ptr, i64, i32, i32)
+declare ptr @xloom_access(ptr, ptr, i64, i32, i32, ptr)
 declare void @xloom_wait(ptr, i32)
 declare void @xloom_offer(ptr, i32, i32)
 declare void @xloom_put(ptr, i32, i32)

@@ -112,7 +112,9 @@ class _Memory:
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    out = np.ascontiguousarray(array).reshape(-1).view(np.uint8)[:]
+    out.flags.writeable = False
+    return out
 
 
 def _leaves(value: Any) -> list[np.ndarray]:

@@ -39,7 +39,9 @@ class EmulatedKernel:
     def __init__(self, kernel: DeviceKernel, target: Target, *, is_optimised: bool = True):
         """Of its LLVM IR after the passes that it goes through before PTX is made of it, or before them."""
         self.kernel = kernel
-        self.coroutine: Coroutine = coroutine_of(device_ir(kernel, target, is_optimised=is_optimised))
+        self.coroutine: Coroutine = coroutine_of(
+            device_ir(kernel, target, is_optimised=is_optimised), may_store_again=kernel.may_store_again
+        )
         _, addresses = support()
         exports = [START, RESUME, DESTROY, *self.coroutine.shared]
         data = process_code(self.coroutine.text, PassPipeline.CALLERS)
@@ -77,8 +79,9 @@ class EmulatedKernel:
                 self._destroy(handle)
             if fault:
                 raise self._error(record, Fault(fault), makes)
-        for s, array in zip(staged, arguments, strict=True):
-            s.copy_back(array)
+        for number, (s, array) in enumerate(zip(staged, arguments, strict=True)):
+            if not s.copy_back(array):
+                raise KernelFaultError(f"the kernel writes to array {number}, an argument or a constant", where=makes)
 
     def _error(self, record: _Record, fault: Fault, makes: str) -> KernelFaultError:
         values = record.values
@@ -103,9 +106,12 @@ class _Staged:
         self.address = self._memory.ctypes.data + self._first
         self.range = (self.address, self.address + array.nbytes, self._shadow.ctypes.data, 0)
 
-    def copy_back(self, array: np.ndarray) -> None:
-        """What the kernel has left."""
+    def copy_back(self, array: np.ndarray) -> bool:
+        """What the kernel has left; False where that is something else in an array that is not to be written."""
+        if not array.flags.writeable:
+            return np.array_equal(array, self._inside)
         array[...] = self._inside
+        return True
 
 
 class _Record:

@@ -50,14 +50,28 @@ def define_fault(module: ir.Module) -> None:
 
 
 def define_access(module: ir.Module) -> None:
-    """`ptr xloom_access(ptr context, ptr address, i64 nbytes, i32 access, i32 site)`: what to touch instead."""
-    function = ir.Function(module, ir.FunctionType(POINTER, [POINTER, POINTER, I64, I32, I32]), "xloom_access")
+    """`ptr xloom_access(ptr context, ptr address, i64 nbytes, i32 access, i32 site, ptr value)`: what to touch instead.
+
+    `value` is what is to be written, where a write that changes nothing is none.
+    """
+    kinds = [POINTER, POINTER, I64, I32, I32, POINTER]
+    function = ir.Function(module, ir.FunctionType(POINTER, kinds), "xloom_access")
     _Check(ir.IRBuilder(function.append_basic_block("entry")), *function.args).emit()
 
 
 class _Check:
-    def __init__(self, b, context, address, nbytes, access, site):
-        self.b, self.context, self.address, self.nbytes, self.access, self.site = b, context, address, nbytes, access, site
+    def __init__(
+        self,
+        b: ir.IRBuilder,
+        context: ir.Value,
+        address: ir.Value,
+        nbytes: ir.Value,
+        access: ir.Value,
+        site: ir.Value,
+        value: ir.Value,
+    ):
+        self.b, self.context, self.address, self.nbytes = b, context, address, nbytes
+        self.access, self.site, self.value = access, site, value
         self.launch = b.load(field(b, context, at.LAUNCH), typ=POINTER)
         self.begin = b.ptrtoint(address, I64)
 
@@ -79,6 +93,15 @@ class _Check:
         with b.if_then(b.icmp_unsigned("==", b.ptrtoint(entry, I64), I64(0))):
             self._fault(Fault.OUT_OF_BOUNDS, I32(-1))
             b.ret(field(b, self.launch, at.DUMMY))
+        with b.if_then(self._is(Access.WRITE_AGAIN)):
+            differing = allocate(b, I32)
+            b.store(I32(0), differing)
+            with loop(b, I64(0), self.nbytes) as k:
+                old, new = (b.load(b.gep(p, [k], source_etype=I8), typ=I8) for p in (self.address, self.value))
+                differs = b.zext(b.icmp_unsigned("!=", old, new), I32)
+                b.store(b.or_(b.load(differing, typ=I32), differs), differing)
+            with b.if_then(b.icmp_signed("==", b.load(differing, typ=I32), I32(0))):
+                b.ret(self.address)
         is_shared = b.icmp_signed("!=", self._entry(entry, 3), I64(0))
         shadow = b.inttoptr(self._entry(entry, 2), POINTER)
         first = b.sub(self.begin, self._entry(entry, 0))
@@ -109,7 +132,7 @@ class _Check:
         writer, reader = b.load(written, typ=I64), b.load(read, typ=I64)
         reads, is_atomic = self._is(Access.READ), self._is(Access.ATOMIC)
         never = b.and_(b.icmp_signed("==", writer, I64(0)), is_shared)
-        with b.if_then(b.and_(never, b.not_(self._is(Access.WRITE)))):
+        with b.if_then(b.and_(never, b.or_(reads, is_atomic))):
             self._fault(Fault.UNINITIALISED, I32(-1))
         both_atomic = b.and_(is_atomic, b.icmp_signed("!=", b.and_(writer, I64(2)), I64(0)))
         with b.if_then(b.and_(self._conflicts(writer, me), b.not_(both_atomic))):

@@ -60,3 +60,5 @@ class Access(IntEnum):
     READ = 0
     WRITE = 1
     ATOMIC = 2
+    WRITE_AGAIN = 3
+    """A write that is none where it changes nothing."""

@@ -7,18 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from xloom.cuda.lower import ThunkLowering
+    from xloom.cuda.lowering import ThunkLowering
     from xloom.hlo.instruction import Instruction
 
 Rule = Callable[["ThunkLowering", "Instruction"], None]
 _RULES: dict[str, Rule] = {}
-FILES = {
-    "dot": "dot",
-    "convolution": "window",
-    "reduce-window": "window",
-    "scatter": "scatter",
-    "sort": "sort",
-}
+FILES = {"convolution": "element_nests", "dot": "dot", "reduce-window": "element_nests"}
 """The file with the rule of an opcode."""
 
 
@@ -34,7 +28,11 @@ def kernel(*opcodes: str) -> Callable[[Rule], Rule]:
 
 
 def rule_of(opcode: str) -> Rule | None:
-    """The rule of an opcode with kernels of its own; None where there is none yet."""
+    """The rule of an opcode that is no part of loop nests; None where there is none yet."""
     if opcode not in _RULES and opcode in FILES:
         import_module(f"{__name__}.{FILES[opcode]}")
-    return _RULES.get(opcode)
+    if opcode in _RULES:
+        return _RULES[opcode]
+    from xloom.cuda.kernels.item_threads import has_item_kernels, lower_by_items
+
+    return lower_by_items if has_item_kernels(opcode) else None

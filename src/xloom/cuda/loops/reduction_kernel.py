@@ -11,7 +11,7 @@ from llvmlite import ir
 from xloom.codegen.emission.accumulators import representation_of
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, stride_score
-from xloom.codegen.loop_ir.nodes import Reduction
+from xloom.codegen.loop_ir.nodes import If, Reduction, operands_of
 from xloom.cuda.kernel import THREADS, WARP, blocks_for, strided
 from xloom.cuda.loops.nest_code import NestCode
 from xloom.cuda.loops.thread_reduction import (
@@ -70,7 +70,7 @@ def reduction_plan(stage: LoopBody, reductions: Sequence[Reduction]) -> Reductio
     reduced, gone_reduced = arranged(every, reductions[0].vars)
     gone = (*gone_results, *gone_reduced)
     count, extent = math.prod(v.size for v in results), math.prod(v.size for v in reduced)
-    if extent <= SHORT or count == 0 or extent == 0:
+    if extent <= SHORT or count == 0 or extent == 0 or not all(map(_is_divisible, reductions)):
         return ReductionPlan("thread", results, reduced, gone)
     along = max((stride_score(every, v) for v in reduced), default=0)
     across = max((stride_score(every, v) for v in results), default=-1 << 30)
@@ -82,6 +82,21 @@ def reduction_plan(stage: LoopBody, reductions: Sequence[Reduction]) -> Reductio
         width = min(WARP, 1 << max(1, (extent - 1).bit_length() - 1))
         return ReductionPlan("warp", results, reduced, gone, width=width)
     return ReductionPlan("block", results, reduced, gone, parts=_parts(extent, count, OF_A_BLOCK))
+
+
+def _is_divisible(reduction: Reduction) -> bool:
+    """Whether parts can be put together by what takes an element: not where that depends on which element it is."""
+    elements = set(map(id, reduction.elements))
+    stack, seen = list(reduction.bodies), set()
+    while stack:
+        node = stack.pop()
+        if id(node) in elements or id(node) in seen:
+            continue
+        if isinstance(node, If):
+            return False
+        seen.add(id(node))
+        stack.extend(operands_of(node))
+    return True
 
 
 def _parts(extent: int, groups: int, least: int) -> int:

@@ -1,0 +1,32 @@
+"""Products: in tiles through shared memory, by tensor cores where these have the operands' types."""
+
+from __future__ import annotations
+
+from xloom.codegen.elemental.loop_nests import nest_for
+from xloom.cuda.kernel import KernelBuilder, blocks_for
+from xloom.cuda.kernels import kernel
+from xloom.cuda.kernels.product import Product
+from xloom.cuda.kernels.tensor_core_tiles import TensorCoreTiles, tensor_core_kind
+from xloom.cuda.kernels.thread_tiles import ThreadTiles
+from xloom.cuda.lowering import ThunkLowering
+from xloom.hlo.instruction import Instruction
+
+THIN = 8
+"""Rows or columns of a product that is no work for tiles: its elements are reductions."""
+
+
+@kernel("dot")
+def dot(lowering: ThunkLowering, instruction: Instruction) -> None:
+    """One launch, or two for thin products."""
+    product = Product.of(instruction)
+    if min(product.m, product.n, product.k) < THIN or not instruction.shape.size:
+        lowering.nest(nest_for([[instruction]], ()))
+        return
+    kind = tensor_core_kind(instruction)
+    tiles = TensorCoreTiles(instruction, product, kind) if kind else ThreadTiles(instruction, product)
+    allocations = [lowering.operand(0), lowering.operand(1), lowering.output()]
+    arguments = list(dict.fromkeys(allocations))
+    blocks = blocks_for(tiles.count, 1, most=1 << 30)
+    builder = KernelBuilder(lowering.target, len(arguments), tiles.threads)
+    tiles.emit(builder, [builder.pointers[arguments.index(a)] for a in allocations])
+    lowering.launch(builder.finished(), blocks, arguments)

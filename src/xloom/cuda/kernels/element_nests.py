@@ -1,0 +1,28 @@
+"""Convolutions and windows: a thread for each element, which goes over all that the element is of."""
+
+from __future__ import annotations
+
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.elemental.loop_nests import nest_for
+from xloom.cuda.kernels import kernel
+from xloom.cuda.kernels.item_threads import lower_by_items
+from xloom.cuda.lowering import ThunkLowering
+from xloom.hlo.instruction import Instruction
+
+
+@kernel("convolution")
+def convolution(lowering: ThunkLowering, instruction: Instruction) -> None:
+    """One nest."""
+    lowering.nest(nest_for([[instruction]], ()))
+
+
+@kernel("reduce-window")
+def reduce_window(lowering: ThunkLowering, instruction: Instruction) -> None:
+    """One nest, where the computation takes and gives the types of the arrays."""
+    operands = [o.shape.dtype for o in instruction._operands]
+    results = [s.dtype for s in leaf_shapes(instruction.shape)]
+    parameters = [p.shape.dtype for p in instruction["to_apply"].parameters]
+    if [*results, *operands[: len(results)]] == parameters and operands[len(results) :] == results:
+        lowering.nest(nest_for([[instruction]], ()))
+    else:
+        lower_by_items(lowering, instruction)

@@ -1,0 +1,146 @@
+"""Products of any type: a block makes a tile of the output, of which each thread has a small one in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from xloom.codegen.emission.accumulators import Accumulator, Representation
+from xloom.cuda.kernel import THREADS, KernelBuilder, strided
+from xloom.cuda.kernels.product import Operand, Product, offset
+from xloom.hlo.dtype import DType, f32, f64
+from xloom.hlo.instruction import Instruction
+from xloom.llvm import element_access, types
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.scalar import elementwise  # noqa: F401 - registers the scalar rules
+from xloom.llvm.scalar.conversion import converted
+from xloom.llvm.scalar.operator import Operator
+from xloom.llvm.scalar.rules import RULES
+from xloom.llvm.types import I64, Value
+
+SIDE = 16
+"""Threads along each side of a block's tile."""
+DEPTH = 8
+"""Elements along k that are in shared memory at once."""
+_PAD = 4
+"""Between rows in shared memory, so that loads of 16 bytes stay aligned and columns are in different banks."""
+LARGE = 512
+"""Rows and columns from which on a thread has more of the tile."""
+
+
+class ThreadTiles:
+    """How a product is cut, and the code of a block."""
+
+    threads = THREADS
+
+    def __init__(self, instruction: Instruction, product: Product):
+        self.product = product
+        self.sources = [o.shape.dtype for o in instruction._operands]
+        self.dtype = instruction.shape.dtype
+        self.kept: DType = f64 if f64 in self.sources else f32 if self.dtype.is_float and self.dtype.bits < 32 else self.dtype
+        each = 4 if min(product.m, product.n) >= 4 * SIDE else 1
+        if min(product.m, product.n) >= LARGE and self.kept.bytes <= 4:
+            each = 8
+        self.each = each
+        self.side = SIDE * each
+        self.rows, self.columns = -(-product.m // self.side), -(-product.n // self.side)
+
+    @property
+    def count(self) -> int:
+        """Blocks, one for each tile."""
+        return self.product.batch * self.rows * self.columns
+
+    def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value]) -> None:
+        """Emits the kernel; `pointers` are those of both operands and of the output."""
+        b, product, side = kernel.b, self.product, self.side
+        kernel.strategy = f"tiles of {side} x {side}, {self.each} x {self.each} a thread, {DEPTH} deep"
+        pitch = side + _PAD
+        shared = [kernel.shared(DEPTH * pitch * self.kept.bytes) for _ in range(2)]
+        tile, column = b.udiv(kernel.block, I64(self.columns)), b.urem(kernel.block, I64(self.columns))
+        batch, row = b.udiv(tile, I64(self.rows)), b.urem(tile, I64(self.rows))
+        first = [b.mul(row, I64(side)), b.mul(column, I64(side))]
+        sums = [[Accumulator(b, Representation(self.kept)) for _ in range(self.each)] for _ in range(self.each)]
+        zero = types.constant(0, self.kept)
+        for line in sums:
+            for accumulator in line:
+                accumulator.set(zero)
+        mine = [b.udiv(kernel.thread, I64(SIDE)), b.urem(kernel.thread, I64(SIDE))]
+        mine = [b.mul(x, I64(self.each), flags=["nsw", "nuw"]) for x in mine]
+        sizes = (product.m, product.n)
+        with strided(b, I64(0), I64(product.k), DEPTH) as depth:
+            for number, operand in enumerate((product.lhs, product.rhs)):
+                self._load(kernel, operand, pointers[number], shared[number], first[number], batch, depth, sizes[number], number)
+            kernel.barrier()
+            for k in range(DEPTH):
+                values = [
+                    [
+                        element_access.load(b, shared[s], self.kept, b.add(mine[s], I64(k * pitch + i), flags=["nsw"]))
+                        for i in range(self.each)
+                    ]
+                    for s in range(2)
+                ]
+                for i in range(self.each):
+                    for j in range(self.each):
+                        sums[i][j].set(self._added(b, sums[i][j].get(), values[0][i], values[1][j]))
+            kernel.barrier()
+        self._store(b, pointers[2], batch, [b.add(f, x) for f, x in zip(first, mine, strict=True)], sums)
+
+    def _load(
+        self,
+        kernel: KernelBuilder,
+        operand: Operand,
+        pointer: ir.Value,
+        shared: ir.Value,
+        first: ir.Value,
+        batch: ir.Value,
+        depth: ir.Value,
+        size: int,
+        number: int,
+    ) -> None:
+        """A slice of an operand, DEPTH by the tile's side, to shared memory; zeros where there is none."""
+        b, side, source = kernel.b, self.side, self.sources[number]
+        base = offset(b, operand.batch, batch)
+        total = DEPTH * side
+        with strided(b, kernel.thread, I64(total), kernel.threads) as item:
+            if operand.is_deep:
+                line, k = b.udiv(item, I64(DEPTH)), b.urem(item, I64(DEPTH))
+            else:
+                k, line = b.udiv(item, I64(side)), b.urem(item, I64(side))
+            at, deep = b.add(first, line), b.add(depth, k)
+            inside = b.and_(b.icmp_signed("<", at, I64(size)), b.icmp_signed("<", deep, I64(self.product.k)))
+            slot = Accumulator(b, Representation(self.kept))
+            slot.set(types.constant(0, self.kept))
+            with b.if_then(inside):
+                index = b.add(base, b.add(offset(b, operand.own, at), offset(b, operand.depth, deep)), flags=["nsw"])
+                value = element_access.load(b, pointer, source, index)
+                slot.set(converted(b, value, source, self.kept))
+            place = b.add(b.mul(k, I64(side + _PAD)), line)
+            element_access.store(b, shared, self.kept, place, slot.get(), exact=True)
+
+    def _added(self, b: ir.IRBuilder, total: Value, x: Value, y: Value) -> Value:
+        if self.kept.is_float:
+            return intrinsic(b, "fma", x, y, total)
+        pair = (self.kept, self.kept)
+        product = RULES["multiply"](b, Operator("multiply", self.kept, pair), x, y)
+        return RULES["add"](b, Operator("add", self.kept, pair), total, product)
+
+    def _store(
+        self,
+        b: ir.IRBuilder,
+        pointer: ir.Value,
+        batch: ir.Value,
+        place: Sequence[ir.Value],
+        sums: Sequence[Sequence[Accumulator]],
+    ) -> None:
+        product = self.product
+        for i in range(self.each):
+            row = b.add(place[0], I64(i))
+            for j in range(self.each):
+                column = b.add(place[1], I64(j))
+                inside = b.and_(b.icmp_signed("<", row, I64(product.m)), b.icmp_signed("<", column, I64(product.n)))
+                with b.if_then(inside):
+                    line = b.add(b.mul(batch, I64(product.m), flags=["nsw"]), row, flags=["nsw"])
+                    index = b.add(b.mul(line, I64(product.n), flags=["nsw"]), column, flags=["nsw"])
+                    value = converted(b, sums[i][j].get(), self.kept, self.dtype)
+                    element_access.store(b, pointer, self.dtype, index, value, exact=True)
