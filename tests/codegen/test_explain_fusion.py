@@ -91,3 +91,14 @@ ENTRY main {{ {arrays} low = f32[] constant(-inf)
 def test_many_arrays_reduced_together(count, dim, dims, reduced, said):
     report = fusion_report(prepared(xl.parse(_greatest(count, dim, dims, reduced))), ("y",))
     assert re.match(f"%y concatenate: {said}", report)
+
+
+def test_rows_do_not_keep_what_they_read_from_being_transposed():
+    sums = """HloModule m
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY main { x = f32[SIZE,SIZE] parameter(0) y = f32[SIZE,SIZE] parameter(1) zero = f32[] constant(0)
+  turned = f32[SIZE,SIZE] transpose(y), dimensions={1,0} z = f32[SIZE,SIZE] add(x, turned)
+  total = f32[SIZE] reduce(z, zero), dimensions={1}, to_apply=sum ROOT t = (f32[SIZE,SIZE], f32[SIZE]) tuple(z, total) }"""
+    small, large = (prepared(xl.parse(sums.replace("SIZE", n))) for n in ("64", "512"))
+    assert "in one loop nest" in fusion_report(small, ("z", "total"))
+    assert "transposed tile by tile, which rows done one after" in fusion_report(large, ("z", "total"))

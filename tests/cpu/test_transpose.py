@@ -8,8 +8,8 @@ import xloom as xl
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, Store
 from xloom.codegen.loop_ir.nodes import Constant, If, Load, Node
+from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.cpu.loops import tiled_transpose
-from xloom.cpu.loops.tiled_transpose import strided_loads
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers import loops_text

@@ -11,6 +11,7 @@ from xloom.codegen.fusion.producer_consumer import COST_LIMIT, Fusion, FusionGro
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, element_cost, loaded_values, node_count
 from xloom.codegen.loop_ir.nodes import Load, walk
+from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.codegen.schedule.order import Thunk, filled_late, freeing_first, reads_of
 from xloom.codegen.schedule.overwriting_last import overwriting_last
 from xloom.hlo.instruction import Instruction
@@ -113,6 +114,8 @@ def _joined(thunk: FusionGroup, single: FusionGroup, stored: set[Instruction]) -
                 return group
             reason = group
     most = thunk.rank or _row_rank(thunk, root)
+    if produced and not thunk.rank and _is_transposed(thunk):
+        return "it is transposed tile by tile, which rows done one after another are not"
     for rank in range(most, min(most, thunk.rank or 1) - 1, -1) if produced and most else ():
         if _fits_rows([*thunk.roots, root], rank):
             return _grouped([*thunk.stages, [root]], rank, stored)
@@ -148,6 +151,19 @@ def _row_rank(thunk: FusionGroup, root: Instruction) -> int:
         if candidate.opcode == "reduce":
             return min(candidate["dimensions"], default=0)
     return 0
+
+
+def _is_transposed(thunk: FusionGroup) -> bool:
+    """Whether it reads an array across its rows that is too large for a near cache to have the lines until they are
+    read again."""
+    (stage,) = thunk.nest.stages
+    crossed = strided_loads(stage, stage.vars)
+    return crossed is not None and any(_nbytes(load.source) > ROW_BYTES for load in crossed[1])
+
+
+def _nbytes(value: BufferValue) -> int:
+    instruction, leaf = value
+    return leaf_shapes(instruction.shape)[leaf].nbytes
 
 
 def _fits_rows(roots: list[Instruction], rank: int) -> bool:
@@ -212,12 +228,8 @@ def nest_of(group: FusionGroup, kept: set[BufferValue]) -> LoopNest:
 
 
 def _is_returned(value: BufferValue) -> bool:
-    instruction, leaf = value
+    instruction, _ = value
     computation = instruction.parent
-    if (
-        computation is None
-        or not computation.is_entry
-        or leaf_shapes(instruction.shape)[leaf].nbytes < thresholds.RETURNED
-    ):
+    if computation is None or not computation.is_entry or _nbytes(value) < thresholds.RETURNED:
         return False
     return all(user is computation.root and user.opcode == "tuple" for user in instruction.users)

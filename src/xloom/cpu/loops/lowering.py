@@ -25,6 +25,7 @@ from xloom.codegen.loop_ir.nest import (
 )
 from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, walk
 from xloom.codegen.loop_ir.pieces import FEW, UNROLLED, Piece
+from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.cpu.loops.alike_pieces import each_range, in_pieces
@@ -38,7 +39,7 @@ from xloom.cpu.loops.phases import Phases
 from xloom.cpu.loops.row_reduction import RowReduction, is_column_reduction
 from xloom.cpu.loops.short_rows import emit_short_rows, rows_of
 from xloom.cpu.loops.software_prefetch import rows_to_prefetch
-from xloom.cpu.loops.tiled_transpose import emit_tiled, strided_loads
+from xloom.cpu.loops.tiled_transpose import emit_tiled
 from xloom.hlo.dtype import DType
 from xloom.llvm import types
 from xloom.llvm.intrinsics import intrinsic

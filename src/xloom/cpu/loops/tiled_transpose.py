@@ -13,7 +13,6 @@ from llvmlite import ir
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, Store
 from xloom.codegen.loop_ir.nodes import Load, indices_of, walk
-from xloom.codegen.thresholds import TRANSPOSED_SIDE
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nontemporal_stores import footprint, is_nontemporal
 from xloom.cpu.loops.phases import Phases, counters
@@ -35,28 +34,6 @@ MEMORY = 2
 """Of the first cache, what all that is transposed takes at most."""
 FAR = 3 / 8
 """Of the last cache, what all arrays take of which so little is in the nearer ones that lines are fetched ahead."""
-
-
-def strided_loads(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
-    """The loop along which some loads are contiguous while the innermost loop takes them far apart; and the loads."""
-    if len(loops) < 2 or loops[-1].size < TRANSPOSED_SIDE:
-        return None
-    inner = loops[-1]
-    found: dict[Var, list[Load]] = {}
-    for node in walk([s.node for s in stage.stores], guarded=False):  # a tile is loaded whole
-        if isinstance(node, Load) and abs(node.address.factor(inner)) > 1 and node.dtype.bytes <= 8:
-            for var in loops[:-1]:
-                if abs(node.address.factor(var)) == 1 and _is_vector(var, node):
-                    found.setdefault(var, []).append(node)
-    if not found:
-        return None
-    var = max(found, key=lambda v: len(found[v]))
-    return var, found[var]
-
-
-def _is_vector(var: Var, node: Load) -> bool:
-    """True where a loop has enough of the elements that it loads one after another."""
-    return var.size >= TRANSPOSED_SIDE or (var.size == TRANSPOSED_SIDE - 1 and node.dtype.bytes > 1)
 
 
 def emit_tiled(

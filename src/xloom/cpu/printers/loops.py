@@ -20,10 +20,10 @@ from xloom.codegen.loop_ir.nest import (
     reductions_of,
 )
 from xloom.codegen.loop_ir.nodes import Reduction
+from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.emitted_program import EmittedProgram, ThunkCode
 from xloom.cpu.loops.short_rows import rows_of
-from xloom.cpu.loops.tiled_transpose import strided_loads
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.expression import Writer

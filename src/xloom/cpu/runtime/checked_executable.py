@@ -7,6 +7,7 @@ runs again with code that asks of each instruction whether it makes one, and kee
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from xloom.hlo.shape import Shape
 from xloom.interpreter.values import from_literal
 from xloom.passes.effects import Effects
 from xloom.passes.instrumentation import instrumented
+
+_NOTHING: tuple[Any, ...] = ()
 
 
 def checked(
@@ -58,7 +61,11 @@ class CheckedExecutable:
         self._parameters = [p.shape for p in module.entry.parameters]
         self._result = module.entry.root.shape
         self._has_some = any(map(_gives_non_finite, module.instructions))
-        self._must_give = {a.parameter for a in module.config.input_output_alias if a.must}
+        aliases = module.config.input_output_alias
+        self._must_give = {a.parameter for a in aliases if a.must}
+        self._may_overwrite = bool(aliases) or any(i.opcode == "custom-call" for i in module.instructions)
+        """Whether runs on memory of the caller may lose arguments, or need the arrays that lie there."""
+        self._result_bytes = 8 * len(leaf_shapes(self._result))
 
     @property
     def memory(self) -> CompiledMemoryStats:
@@ -70,14 +77,17 @@ class CheckedExecutable:
         """What runs have fed out, in order."""
         return self._executable.outfeed
 
-    def __call__(self, *arguments: Any, infeed: Iterable[Any] = (), donated: Collection[int] = ()) -> Any:
+    def __call__(self, *arguments: Any, infeed: Iterable[Any] = _NOTHING, donated: Collection[int] = ()) -> Any:
         """As `Executable`; only arguments that must be given away lose their memory."""
-        kept = [np.array(a) if k in self._must_give else a for k, a in enumerate(arguments)]
-        fed = list(infeed)
-        *values, flag = self._executable(*arguments, infeed=fed, donated=self._must_give.intersection(donated))
-        if flag:
+        if self._must_give or infeed is not _NOTHING:
+            kept = [np.array(a) if k in self._must_give else a for k, a in enumerate(arguments)]
+            fed = list(infeed)
+            values = self._executable(*arguments, infeed=fed, donated=self._must_give.intersection(donated))
+        else:  # a short way: what is around it takes as long as a small program
+            kept, fed, values = arguments, _NOTHING, self._executable(*arguments)
+        if values[-1]:
             self._look(kept, fed)
-        return tuple(values) if self._result.is_tuple else values[0]
+        return values[:-1] if self._result.is_tuple else values[0]
 
     def call_into(self, arguments: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
         """As `Executable`, also for results that lie where arguments do."""
@@ -85,13 +95,25 @@ class CheckedExecutable:
         flag = np.zeros((), bool)
         self._executable.call_into(given, [*results, flag])
         if flag:
-            leaves = iter(given)
-            self._look([nested(shape, leaves) for shape in self._parameters], [])
+            self._look(self._nested(given), _NOTHING)
 
     def call_at(self, arguments: Any, results: Any) -> None:
         """As `Executable`."""
-        taken = [leaf for shape in self._parameters for leaf in leaf_shapes(shape)]
-        self.call_into(_arrays_at(arguments, taken), _arrays_at(results, leaf_shapes(self._result)))
+        if not self._may_overwrite:
+            flag = ctypes.c_bool()
+            made = bytes(memoryview(results).cast("B")[: self._result_bytes])
+            self._executable.call_at(arguments, made + ctypes.addressof(flag).to_bytes(8, sys.byteorder))
+            if not flag.value:
+                return
+        taken = _arrays_at(arguments, [leaf for shape in self._parameters for leaf in leaf_shapes(shape)])
+        if self._may_overwrite:
+            self.call_into(taken, _arrays_at(results, leaf_shapes(self._result)))
+        else:
+            self._look(self._nested(taken), _NOTHING)
+
+    def _nested(self, arrays: Iterable[np.ndarray]) -> list[Any]:
+        leaves = iter(arrays)
+        return [nested(shape, leaves) for shape in self._parameters]
 
     def _look(self, arguments: Sequence[Any], infeed: Sequence[Any]) -> None:
         """Raises CheckError unless what native code has seen was there before."""
