@@ -222,6 +222,16 @@ def test_of_what_a_sort_does_at_once_one_thing_is_left():
     assert "pred[1]" in reduced.to_text() and "f32" not in reduced.to_text()
 
 
+def test_a_scan_carries_nothing_that_it_can_do_without():
+    text = """HloModule m
+step { x = f32[] parameter(0) a = f32[] parameter(1) b = s32[] parameter(2) s = f32[] add(x, a)
+  ROOT t = (f32[], f32[], s32[]) tuple(s, s, b) }
+ENTRY main { x = f32[4] parameter(0) a = f32[] parameter(1) b = s32[] parameter(2)
+  ROOT r = (f32[4], f32[], s32[]) scan(x, a, b), dimensions={0}, num_carries=2, is_associative=false, to_apply=step }"""
+    reduced = xl.reduce(xl.parse(text), has("scan"))
+    assert "num_carries=0" in reduced.to_text() and opcodes(reduced).count("parameter") == 2
+
+
 def test_what_a_reduction_calls_is_computed_beside_what_else_is_needed():
     text = UNREAD.replace(
         "unread = f32[] tanh(a) ROOT c = f32[] add(a, b)", "t = f32[] tanh(a) ROOT c = f32[] add(t, b)"

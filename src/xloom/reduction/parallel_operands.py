@@ -1,4 +1,5 @@
-"""Operands of one of several things that an operator does at once: of a sort by keys with values, of a reduction."""
+"""Operands of one of several things that an operator does at once: of a sort by keys with values, of a reduction, of a
+scan that carries several."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import ClassVar
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.hlo.shape import results_shape
+from xloom.hlo.shape import results_shape, tuple_shape
 from xloom.passes.loops import is_element
 from xloom.reduction.base import Places, Reduction, Site, UnfitError, host, numbered, outputs_of, set_outputs
 from xloom.reduction.substitution import zeros
@@ -34,8 +35,7 @@ class ParallelOperands(Reduction):
         ((c, k, number),) = sites
         instruction = Places(module).at(c, k)
         count = _count(instruction)
-        if len(module.callers()[instruction["to_apply"]]) > 1:
-            instruction["to_apply"] = instruction["to_apply"].clone("", module)
+        _own_callee(module, instruction)
         _shorten(instruction["to_apply"], _numbers_of_parameters(instruction.opcode, count, number), number)
         left = [o for n, o in enumerate(instruction.operands) if n not in _numbers(instruction.opcode, count, number)]
         if instruction.opcode == "map":
@@ -44,6 +44,39 @@ class ParallelOperands(Reduction):
         shape = results_shape([e for n, e in enumerate(instruction.shape.elements) if n != number])
         less = host(instruction).add(instruction.clone(left, shape=shape))
         _read_instead(module, instruction, less, number)
+
+
+@dataclass(frozen=True)
+class ScanCarries(Reduction):
+    """A scan carries one thing less from step to step, and so gives one less: (computation, instruction, which)."""
+
+    name: ClassVar[str] = "drop carries"
+    together: ClassVar[bool] = False
+
+    def sites(self, module: Module) -> list[Site]:
+        """See Reduction."""
+        scans = [(c, k, i) for c, k, i in numbered(module) if i.opcode == "scan" and len(i.shape.elements) > 1]
+        return [(c, k, n) for c, k, i in scans for n in range(i["num_carries"])]
+
+    def apply(self, module: Module, sites: Sequence[Site]) -> None:
+        """See Reduction."""
+        ((c, k, number),) = sites
+        scan = Places(module).at(c, k)
+        carries, operands = scan["num_carries"], len(scan.operands)
+        operand, result = operands - carries + number, len(scan.shape.elements) - carries + number
+        _own_callee(module, scan)
+        _shorten(scan["to_apply"], {operand}, result)
+        left = [o for n, o in enumerate(scan.operands) if n != operand]
+        shape = tuple_shape([e for n, e in enumerate(scan.shape.elements) if n != result])
+        less = host(scan).add(scan.clone(left, shape=shape))
+        less["num_carries"] = carries - 1
+        _read_instead(module, scan, less, result)
+
+
+def _own_callee(module: Module, instruction: Instruction) -> None:
+    """What it calls is called by nothing else, and can be changed."""
+    if len(module.callers()[instruction["to_apply"]]) > 1:
+        instruction["to_apply"] = instruction["to_apply"].clone("", module)
 
 
 def _count(instruction: Instruction) -> int:

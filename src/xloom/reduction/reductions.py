@@ -14,7 +14,7 @@ from xloom.reduction.inlining import Inlining
 from xloom.reduction.loop_state import LoopState, TupleElements
 from xloom.reduction.merging import OtherCallee
 from xloom.reduction.outputs import Outputs, OutputToCopy
-from xloom.reduction.parallel_operands import ParallelOperands
+from xloom.reduction.parallel_operands import ParallelOperands, ScanCarries
 from xloom.reduction.substitution import ValueToOperand, ValueToZeros
 from xloom.reduction.types import ElementTypes
 from xloom.reduction.windows import UnitWindows
@@ -32,6 +32,7 @@ REDUCTIONS: tuple[Reduction, ...] = (
     TupleElements(),
     LoopState(),
     ParallelOperands(),
+    ScanCarries(),
     OutputToCopy(),
     ValueToOperand(),
     ValueToZeros(),
