@@ -61,6 +61,17 @@ def test_programs():
                 assert f"ok {name}\n" in out, out
 
 
+def test_a_start_has_more_time_than_a_run():
+    # a send that is tried for a hundredth of a second reaches nobody who has not begun
+    with network(2) as between:
+        variables = {"XLOOM_DISTRIBUTED_TIMEOUT": "0.01"}
+        for status, out, errors in finish(
+            start(test_two_processes.PROGRAMS, ["devices_of_all_processes"], network=between, **variables)
+        ):
+            assert status == 0, errors
+            assert "ok devices_of_all_processes\n" in out, out
+
+
 @pytest.mark.parametrize("fault", ["ends", "dies"])
 def test_who_is_gone_from_another_machine_ends_nobody_else(fault):
     with network(2) as between:

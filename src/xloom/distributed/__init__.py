@@ -3,6 +3,7 @@
 library.py          which MPI there is
 pmi.py              how processes that no launcher has started find each other
 network.py          by which network MPI reaches other machines
+control_variable.py what it is told once it has begun
 communicator.py     MPI, begun by all processes
 topology.py         which devices the processes have
 tags.py             how messages are told apart

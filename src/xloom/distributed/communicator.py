@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
 from xloom.distributed import library, network, pmi
+from xloom.distributed.control_variable import set_control_variable
 from xloom.distributed.key_value_store import KeyValueStore, gather
 from xloom.errors import DistributedError
 
@@ -37,14 +39,16 @@ def connect(store: KeyValueStore, process: int, count: int, timeout: float, pati
     Under a launcher that speaks with MPI (mpiexec, srun --mpi=pmi2) it is begun as that says.
     """
     mpi = library.library()
+    chosen: Collection[str] = ()
     if not _is_begun(mpi):
         if pmi.has_launcher():
             _begin(mpi)
             atexit.register(_end)  # launchers take a process that does not for one that has failed
         else:
             hosts = network.exchange(store, process, count, timeout)
-            variables = network.choice(hosts, process, patience)
-            with network.chosen(variables), pmi.answering(store, process, network.mapping(hosts), count, timeout):
+            variables = network.choice(hosts, process, timeout)
+            mapping = network.mapping(hosts)
+            with network.chosen(variables) as chosen, pmi.answering(store, process, mapping, count, timeout):
                 _begin(mpi)
     rank, size = ctypes.c_int(), ctypes.c_int()
     world = ctypes.c_void_p(COMM_WORLD)
@@ -57,7 +61,10 @@ def connect(store: KeyValueStore, process: int, count: int, timeout: float, pati
             f"there are {count} processes, to which MPI gives ranks {ranks} of {[each['size'] for each in told]}",
             hint="start as many processes with the launcher as the program says that there are, or use no launcher",
         )
-    return _duplicate(mpi, world, ranks)
+    communicator = _duplicate(mpi, world, ranks)
+    if network.TRIES in chosen:
+        set_control_variable(network.TRIES, network.tries(patience))
+    return communicator
 
 
 def _is_begun(mpi: Any) -> bool:

@@ -11,7 +11,7 @@ import os
 import socket
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -21,8 +21,10 @@ from xloom.distributed.key_value_store import KeyValueStore, gather
 
 _ADDRESS_OF = 0x8915
 """SIOCGIFADDR: which address of IPv4 an interface has."""
-_TRIES = 40_000
-"""How often MPI tries to send within a second, about."""
+TRIES = "MPIR_CVAR_CH4_OFI_MAX_EAGAIN_RETRY"
+"""The variable that says how often MPI tries to send; without an end to it, a send to who has died never returns."""
+_TRIES_A_SECOND = 40_000
+"""About."""
 _LONGEST = 25
 """Seconds after which a process that takes nothing is dead, however patient others are."""
 _DISCARD = 9
@@ -86,17 +88,21 @@ def mapping(hosts: Sequence[Host]) -> str:
     return f"(vector,{','.join(f'({first},{count},{size})' for first, count, size in blocks)})"
 
 
-def choice(hosts: Sequence[Host], process: int, patience: float) -> dict[str, str]:
-    """Variables of the environment by which MPICH and libfabric choose; a process that takes nothing is dead after some
-    `patience` seconds, or _LONGEST."""
+def tries(patience: float) -> int:
+    """How often MPI tries to send before who takes nothing is dead, after some `patience` seconds, or _LONGEST."""
+    return round(min(patience, _LONGEST) * _TRIES_A_SECOND)
+
+
+def choice(hosts: Sequence[Host], process: int, timeout: float) -> dict[str, str]:
+    """Variables of the environment by which MPICH and libfabric choose, as MPI begins within `timeout` seconds."""
     if len({host.machine for host in hosts}) == 1 or any(host.has_rdma for host in hosts):
         return {}
     found = {
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         # what has been sent must arrive though the sender computes, and calls nothing of MPI's
         "MPIR_CVAR_CH4_OFI_ENABLE_DATA_AUTO_PROGRESS": "1",
-        # without an end to it, a send to who has died never returns
-        "MPIR_CVAR_CH4_OFI_MAX_EAGAIN_RETRY": str(round(min(patience, _LONGEST) * _TRIES)),
+        # the last process may begin much later than the first: until then nobody is dead who takes nothing
+        TRIES: str(round(timeout * _TRIES_A_SECOND)),
         "FI_PROVIDER": "tcp",
     }
     name = _interface(hosts, process)
@@ -130,12 +136,12 @@ def _source(address: str) -> str:
 
 
 @contextmanager
-def chosen(variables: dict[str, str]) -> Iterator[None]:
-    """The environment in which MPI begins; what it says already stays."""
+def chosen(variables: dict[str, str]) -> Iterator[Collection[str]]:
+    """The environment in which MPI begins, and which variables it has of these; what it says already stays."""
     added = {name: value for name, value in variables.items() if name not in os.environ}
     os.environ.update(added)
     try:
-        yield
+        yield added
     finally:
         for name in added:
             os.environ.pop(name, None)
