@@ -152,9 +152,10 @@ bench-constants: setup ## What tuned constants decide, as they are against half 
 bench-collectives: setup ## Collectives between processes against MPI's own and XLA:CPU's with Gloo: [PROCESSES=2]
 	@$(BIN)/python -m benchmarks.collectives --processes $(or $(PROCESSES),2)
 
-bench-distributed-training: setup ## Training in 1, 2 and 4 processes beside Gloo on the CPU: [PROCESSES=1,2,4] [STEPS=200] [MODELS=mlp,transformer] [DOORS=pjit,shard_map,ddp]
+bench-distributed-training: setup ## Are losses those of one process in 2 and 4; time beside Gloo on the CPU: [PROCESSES=1,2,4] [STEPS=200] [MODELS=mlp,transformer] [DOORS=pjit,shard_map,ddp,fsdp2,tp] [OUT=runs.jsonl, to go on from]
 	@$(BIN)/python -m benchmarks.distributed_training --steps $(or $(STEPS),200) \
-	  $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(MODELS),--models $(MODELS)) $(if $(DOORS),--doors $(DOORS))
+	  $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(MODELS),--models $(MODELS)) $(if $(DOORS),--doors $(DOORS)) \
+	  $(if $(OUT),--out "$(OUT)")
 
 judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized] [ON=cpu]
 	@$(BIN)/python -m tests.judges.stablehlo --from "$(FROM)" --suite $(or $(SUITE),testdata) --on $(or $(ON),interpreter)

@@ -10,25 +10,65 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.distributed_training_steps import report, sequences, vectors
 
 
-def mlp() -> nn.Module:
+class Block(nn.Module):
+    """Attention, then two layers; a process may have some of the heads, and some of the features between the layers."""
+
+    def __init__(self, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.head = width // heads
+        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [batch, length, width]; as much."""
+        normed = self.before(x)
+        q, k, v = (each(normed).unflatten(-1, (-1, self.head)).transpose(1, 2) for each in (self.q, self.k, self.v))
+        found = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(found.transpose(1, 2).flatten(2))
+        return x + self.down(nn.functional.gelu(self.up(self.between(x))))
+
+
+def mlp() -> nn.Sequential:
     """Three layers over vectors."""
     return nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 10))
 
 
-def transformer() -> nn.Module:
+def transformer() -> nn.Sequential:
     """Two blocks over tokens."""
-    block = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
-    return nn.Sequential(nn.Embedding(64, 64), nn.TransformerEncoder(block, 2), nn.Linear(64, 64))
+    return nn.Sequential(nn.Embedding(64, 64), Block(), Block(), nn.Linear(64, 64))
+
+
+def wrapped(network: nn.Sequential, door: str, mesh: DeviceMesh) -> nn.Module:
+    """The same network over all processes."""
+    if door == "ddp":
+        return DistributedDataParallel(network)
+    if door == "fsdp2":
+        for layer in network:
+            if any(True for _ in layer.parameters()):
+                fully_shard(layer, mesh=mesh)
+        fully_shard(network, mesh=mesh)
+        return network
+    columns, rows = (
+        [name for name, _ in network.named_modules() if name.rpartition(".")[2] in wanted]
+        for wanted in (("q", "k", "v", "up"), ("out", "down"))
+    )
+    plan: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in columns or ["0"]}
+    plan |= {name: RowwiseParallel() for name in rows or ["2"]}
+    return parallelize_module(network, mesh, plan)
 
 
 def main() -> None:
-    """Trains by DDP, each process with its part of every batch."""
-    side, process, count, port, _, model, steps = sys.argv[1:]
+    """Trains, each process with its part of every batch; with the door `tp` with all of it, by parts of the weights."""
+    side, process, count, port, door, model, steps = sys.argv[1:]
     os.environ.update(RANK=process, WORLD_SIZE=count, MASTER_ADDR="localhost", MASTER_PORT=port)
     device = "cpu"
     if side == "xloom":
@@ -38,11 +78,12 @@ def main() -> None:
     dist.init_process_group("cpu:gloo,xla:xla" if device == "xla" else "gloo")
     torch.manual_seed(0)
     make, batch = (mlp, vectors) if model == "mlp" else (transformer, sequences)
-    network = DistributedDataParallel(make().to(device))
-    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    parts = 1 if door == "tp" else int(count)
+    network = wrapped(make().to(device), door, init_device_mesh(device, (int(count),)))
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, foreach=False)  # tp has parameters of two classes
 
     def part(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).chunk(int(count))[int(process)].to(device)
+        return torch.from_numpy(np.ascontiguousarray(array)).chunk(parts)[int(process) % parts].to(device)
 
     def losses() -> Iterator[torch.Tensor]:
         for k in range(int(steps)):
@@ -52,8 +93,10 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-            dist.all_reduce(loss := loss.detach())
-            yield loss / int(count)
+            loss = loss.detach()
+            if parts > 1:
+                dist.all_reduce(loss)
+            yield loss / parts
 
     report(losses(), process)
     dist.destroy_process_group()
