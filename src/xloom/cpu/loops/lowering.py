@@ -23,7 +23,7 @@ from xloom.codegen.loop_ir.nest import (
     reductions_of,
     stage_cost,
 )
-from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, walk
+from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, indices_of, walk
 from xloom.codegen.loop_ir.pieces import FEW, UNROLLED, Piece
 from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.cpu.kernel_modules.choices import chosen
@@ -42,6 +42,7 @@ from xloom.cpu.loops.software_prefetch import rows_to_prefetch
 from xloom.cpu.loops.tiled_transpose import emit_tiled
 from xloom.hlo.dtype import DType
 from xloom.llvm import types
+from xloom.llvm.gathers import without_gathers
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, allocate, hints_for, masked_hints_for
 from xloom.llvm.target_module import TargetModule
@@ -159,6 +160,8 @@ class Lowering:
         """The innermost loop, in pieces between which conditions on it do not change; `group` is done in each step."""
         b = elements.b
         elements.innermost = inner
+        if _is_spaced(stage, inner):
+            without_gathers(b.function, self._code.module.target)
         found = pieces(stage, inner, self.nest.private, elements.ranges) or [Piece([(0, inner.size)], [{}])]
         cuts = len(found) > 1 or len(found[0].ranges) > 1
         dense = not group and _is_dense(stage, inner, 1 if inner.size < VECTOR else DENSE)
@@ -176,7 +179,9 @@ class Lowering:
         overlaps = whole and not elements.prefetched and _is_dense(stage, inner, 1)
         overlaps = overlaps and not streamed and may_overlap(self._code, stage, inner.size, lanes)
         if overlaps:
-            chosen("the last vector of a row overlaps the one before it", f"{inner.size} elements are not whole vectors")
+            chosen(
+                "the last vector of a row overlaps the one before it", f"{inner.size} elements are not whole vectors"
+            )
         for piece in found:
             elements.ranges[inner] = piece.ranges[0][0], piece.ranges[0][1] - 1
             iterations = max(high - low for low, high in piece.ranges)
@@ -252,6 +257,15 @@ class Lowering:
         *outer, inner = [v for v in loops if v != group]
         with elements.loops(outer):
             self._along(elements, stage, inner, I64(0), I64(inner.size), group)
+
+
+def _is_spaced(stage: LoopBody, inner: Var) -> bool:
+    """True when elements are loaded at equal distances, and none where others say."""
+    addresses = [n.address for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+    computed = walk([v.node for a in addresses for v, _ in a.terms if v.node is not None])
+    if any(i.factor(inner) for n in computed for i in indices_of(n)):
+        return False
+    return any(abs(a.factor(inner)) > 1 for a in addresses)
 
 
 def _is_dense(stage: LoopBody, inner: Var, least_cost: int) -> bool:

@@ -15,6 +15,7 @@ from xloom.cpu.kernel_modules.kernel import TASK, Phase
 from xloom.cpu.loops.emission import Elements
 from xloom.hlo.dtype import DType, bf16, f16, f32
 from xloom.llvm import element_access, types
+from xloom.llvm.gathers import copy_gathers
 from xloom.llvm.loop import AS_OFTEN, loop
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64, POINTER, VOID
@@ -103,6 +104,7 @@ class Phases:
     def _wrapper(self, symbol: str, body: ir.Function, total: int) -> None:
         function = ir.Function(self.module, TASK, symbol)
         function.attributes.add("nounwind")
+        copy_gathers(body, function)
         b = ir.IRBuilder(function.append_basic_block("entry"))
         buffers, begin, end = function.args
         pointers = [
