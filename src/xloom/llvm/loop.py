@@ -19,6 +19,8 @@ AS_OFTEN: tuple[Hint, ...] = (("llvm.loop.unroll.runtime.disable", None),)
 """For loops around others, of an unknown number of iterations: several copies of the loops inside are no gain."""
 UNROLLED: tuple[Hint, ...] = (("llvm.loop.unroll.full", None),)
 """For loops of a few iterations around a vector each: their addresses become constants."""
+SCALAR: tuple[Hint, ...] = (("llvm.loop.vectorize.enable", I1(0)),)
+"""For loops whose vectors would be taken apart again."""
 PLAIN: tuple[Hint, ...] = (("llvm.loop.disable_nonforced", None),)
 """For loops that run seldom: left as they are, they cost little to compile."""
 _MASKED: Hint = ("llvm.loop.vectorize.predicate.enable", I1(1))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.llvm.loop import hints_for, loop
+from xloom.llvm.loop import Hint, hints_for, loop
 from xloom.llvm.types import I64
 
 
@@ -62,12 +62,19 @@ def plus(b: ir.IRBuilder, x: ir.Value, y: ir.Value | int) -> ir.Value:
 
 
 @contextmanager
-def nest(b: ir.IRBuilder, dims: Sequence[Dimension], offsets: Sequence[ir.Value]) -> Iterator[list[ir.Value]]:
-    """Loops, the first dimension outermost, around what is emitted in the `with`, which gets the arrays' offsets."""
+def nest(
+    b: ir.IRBuilder, dims: Sequence[Dimension], offsets: Sequence[ir.Value], innermost: Sequence[Hint] = ()
+) -> Iterator[list[ir.Value]]:
+    """Loops, the first dimension outermost, around what is emitted in the `with`, which gets the arrays' offsets.
+
+    `innermost` are hints for the last one, by default those of vectors where all arrays have neighbours along it.
+    """
     with ExitStack() as stack:
         here = list(offsets)
         for k, (size, strides) in enumerate(dims):
-            row = k == len(dims) - 1 and all(s in (0, 1) for s in strides)  # of neighbours: vectors, if anything
-            i = stack.enter_context(loop(b, 0, size, hints=hints_for(size) if row else ()))
+            is_last = k == len(dims) - 1
+            row = is_last and all(s in (0, 1) for s in strides)  # of neighbours: vectors, if anything
+            hints = innermost if is_last and innermost else hints_for(size) if row else ()
+            i = stack.enter_context(loop(b, 0, size, hints=hints))
             here = advance(b, here, i, strides)
         yield here

@@ -13,7 +13,7 @@ from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.element_access import load, store
 from xloom.llvm.element_bits import move
-from xloom.llvm.loop import loop
+from xloom.llvm.loop import SCALAR, loop
 from xloom.llvm.noalias import distinct
 from xloom.llvm.scalar.promotion import apply_promoted
 from xloom.llvm.strided_loops import Dimension, advance, merged, nest, plus, row_major, times
@@ -107,9 +107,11 @@ def scatter(kernel: Kernel, instruction: Instruction) -> None:
                     update(*offsets)
                 return
             first, *rest = plan.batches or [Dimension(1, (0, 0, 0))]
+            # single elements are stored one after the other where no instruction scatters them
+            hints = SCALAR if not plan.window and kernel.target.registers.nbytes < 64 else ()
             with (
                 loop(b, bounds[0], bounds[1], name="batch") as i,
-                nest(b, [*rest, *plan.updates], advance(b, zeros, i, first.strides)) as offsets,
+                nest(b, [*rest, *plan.updates], advance(b, zeros, i, first.strides), hints) as offsets,
             ):
                 update(*offsets)
 
