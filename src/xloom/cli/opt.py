@@ -8,9 +8,10 @@ import click
 
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
 from xloom.cpu.stages import STAGES
+from xloom.cuda.stages import STAGES as CUDA_STAGES
 from xloom.hlo.module import Module
 
-FORMS = ("hlo", *(name for stage in STAGES for name in stage.prints))
+FORMS = ("hlo", *dict.fromkeys(name for stage in (*STAGES, *CUDA_STAGES) for name in stage.prints))
 """What --emit prints, from the program as it is to what runs."""
 
 
@@ -30,8 +31,8 @@ FORMS = ("hlo", *(name for stage in STAGES for name in stage.prints))
     default="",
     envvar="XLOOM_TARGET",
     show_envvar=True,
-    help="Machine that the stages are for, such as x86-64-v3, znver4, neoverse-n1; a wrong name lists all. "
-    "By default the level that this machine reaches; host is all that it can do.",
+    help="Machine that the stages are for, such as x86-64-v3, znver4, neoverse-n1, sm_90a; a wrong name lists all. "
+    "By default the level that this machine reaches, or sm_80 for what GPUs alone have; host is all that it can do.",
 )
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False), help="File to write (HLO as .hlo or .pb); default: print."
@@ -87,7 +88,8 @@ def opt(
     name; schedule, the steps in order with the memory that each reads and writes; memory, how much of it there is, and
     for which arrays; loops, what is computed in each loop, as pseudo-code; loop-ir,
     the same in full, as kernels are compared and kept by; llvm, LLVM IR before LLVM's own passes; asm,
-    the assembly, for this machine or for the one that --target names. --stages lists what makes each of them.
+    the assembly, for this machine or for the one that --target names. GPUs have launches, the kernels in order with
+    their grids, and ptx, NVIDIA's assembly of each. --stages lists what makes each of them.
 
     \b
       xloom opt model.hlo                           parse, verify, print
@@ -101,6 +103,7 @@ def opt(
       xloom opt --explain compile-time model.hlo    which passes, and which kernels of LLVM's?
       xloom opt --emit asm model.hlo -o model.s
       xloom opt --emit asm --target x86-64-v3 model.hlo
+      xloom opt --emit ptx --target sm_90a model.hlo
     """
     import xloom.cpu.prepare  # noqa: F401 - registers the backend's passes
     from xloom.passes import run_passes
@@ -151,11 +154,19 @@ def _explained(module: Module, question: str, target: str) -> str:
 
 
 def _stage(module: Module, emit: str, target: str) -> str:
-    from xloom.cpu import printers
     from xloom.llvm.target import process_target, target_named
 
-    print_stage = getattr(printers, f"{emit.replace('-', '_')}_text")
-    return print_stage(module, target_named(target) if target else process_target())
+    of_gpus = {name for stage in CUDA_STAGES for name in stage.prints}
+    of_processors = {name for stage in STAGES for name in stage.prints}
+    machine = target_named(target or "sm_80") if target or emit not in of_processors else process_target()
+    if emit not in (of_gpus if machine.is_gpu else of_processors):
+        of_machine = sorted(of_gpus if machine.is_gpu else of_processors)
+        raise click.UsageError(f"--emit {emit} is nothing that {machine.name} has; it has {', '.join(of_machine)}")
+    if machine.is_gpu:
+        from xloom.cuda import printers
+    else:
+        from xloom.cpu import printers
+    return getattr(printers, f"{emit.replace('-', '_')}_text")(module, machine)
 
 
 def _list(context: click.Context, wanted: bool) -> None:
@@ -171,8 +182,10 @@ def _list(context: click.Context, wanted: bool) -> None:
 def _list_stages(context: click.Context, wanted: bool) -> None:
     if not wanted:
         return
-    for stage in STAGES:
-        printed = f" (--emit {' | '.join(stage.prints)})" if stage.prints else ""
-        click.echo(f"{stage.name:9} {stage.takes} -> {stage.gives}, in {stage.function}{printed}")
-        click.echo(f"{'':9} {stage.meaning}")
+    for heading, stages in (("of processors", STAGES), ("of NVIDIA's GPUs", CUDA_STAGES)):
+        click.echo(f"{heading}:")
+        for stage in stages:
+            printed = f" (--emit {' | '.join(stage.prints)})" if stage.prints else ""
+            click.echo(f"{stage.name:9} {stage.takes} -> {stage.gives}, in {stage.function}{printed}")
+            click.echo(f"{'':9} {stage.meaning}")
     context.exit()

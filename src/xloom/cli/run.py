@@ -38,10 +38,13 @@ Program = Callable[..., Any]
 )
 @click.option(
     "--on",
-    type=click.Choice(["cpu", "interpreter"]),
+    type=click.Choice(["cpu", "interpreter", "emulator"]),
     default="cpu",
     show_default=True,
-    help="Native code, or NumPy an operator.",
+    help="Native code, NumPy an operator, or the kernels of an emulated GPU, with all of their accesses checked.",
+)
+@click.option(
+    "--target", metavar="NAME", default="sm_80", show_default=True, help="The GPU whose kernels --on emulator runs."
 )
 @click.option(
     "--allow-interpreter",
@@ -53,7 +56,7 @@ Program = Callable[..., Any]
     type=int,
     default=0,
     show_default=True,
-    help="Seed of random arguments, and of rng operators on the interpreter.",
+    help="Seed of random arguments, of rng operators on the interpreter, and of the order of the emulator's threads.",
 )
 @click.option("--passes", default="", help='Passes to run first, such as "expand,dce".')
 @click.option(
@@ -89,6 +92,7 @@ def run(
     file: str,
     inputs: tuple[str, ...],
     on: str,
+    target: str,
     allow_interpreter: bool,
     seed: int,
     passes: str,
@@ -116,6 +120,7 @@ def run(
       xloom run model.hlo --time 100               how fast is it?
       xloom run model.hlo --profile trace.json     and where does the time go?
       xloom run model.hlo --on interpreter         slow, exact about edge cases
+      xloom run model.hlo --on emulator --target sm_90a    kernels for a GPU, where there is none
       xloom run model.hlo --check nan,oob          which instruction makes a NaN, or reads out of range?
       xloom run model.hlo --load k.c --sanitize    does the kernel keep to its buffers?
       xloom run fused.hlo --load k.c --check-calls does it compute what its call carries?
@@ -145,6 +150,8 @@ def run(
     with trace(profile) if profile else nullcontext(), guarded:
         if on == "interpreter":
             program = _interpreted(module, seed, check)
+        elif on == "emulator":
+            program = _emulated(module, target, seed)
         else:
             program = _compiled(module, seed, allow_interpreter, check)
         value = program(*arguments)
@@ -175,6 +182,12 @@ def _interpreted(module: Module, seed: int, check: frozenset[str] | None = None)
     from xloom.interpreter.first_fault import evaluate_checked
 
     return lambda *arguments: evaluate_checked(module, *arguments, checks=check, seed=seed)
+
+
+def _emulated(module: Module, target: str, seed: int) -> Program:
+    from xloom.cuda.emulator.executable import emulated
+
+    return emulated(module, target, seed=seed)
 
 
 def _compiled(module: Module, seed: int, allow_interpreter: bool, check: frozenset[str] | None) -> Program:

@@ -16,5 +16,5 @@ class Stage:
     function: str
     """Where it is."""
     prints: tuple[str, ...]
-    """What `--emit` calls the texts of what it gives; each has a function `<name>_text`, - as _, in the backend's `printers`."""
+    """What `--emit` calls the texts of what it gives: each has `<name>_text`, - as _, in the backend's `printers`."""
     meaning: str

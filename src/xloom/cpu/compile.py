@@ -20,7 +20,7 @@ from xloom.cpu.entry.timed_twin import TimedTwin
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.checked_executable import CheckedExecutable, checked
-from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
+from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable
 from xloom.cpu.runtime.interpreted_checks import InterpretedChecks
 from xloom.cpu.runtime.memory_pool import aligned
@@ -41,7 +41,6 @@ from xloom.llvm import jit
 from xloom.llvm.object_files import ObjectFiles
 from xloom.llvm.shared_code import compare, is_checked
 from xloom.llvm.target import Target, process_target
-from xloom.passes import run_passes
 from xloom.passes.dynamic_padding import has_dynamic
 from xloom.passes.effects import Effects
 from xloom.thread_count import thread_count
@@ -50,9 +49,6 @@ linked: cache.Recent[LinkedExecutable] = cache.Recent(cache.MEMORY_BYTES)
 """Programs of this process by key; none with custom calls, whose handlers have a state for each program."""
 keys = cache.Cache(1 << 20)
 """The keys of programs by what stands for their modules while those are unread."""
-
-# a scan whose computation has arrays of dynamic size has them in a loop
-_TO_STATIC = "call-inlining,tuple-simplification,dce,scan-expansion,call-inlining,tuple-simplification,dynamic-padding"
 
 
 def compile(
@@ -93,12 +89,9 @@ def _compiled(module: Module, target: Target) -> Any:
         if image is not None:
             return _with_timed(Executable(module, image, key), target)
     if has_dynamic(module):
-        padded = module.clone()
-        padded.config.input_output_alias, padded.config.buffer_donors = [], []  # arguments are copied to their bounds
-        padded.config.parameter_layouts = padded.config.result_layout = None
-        *_, padding = run_passes(padded, _TO_STATIC, verify=False)
+        padded, differs = padded_to_bounds(module)
         compiled = _compiled(padded, target)
-        return DynamicExecutable(module, compiled) if padding.changed else compiled
+        return DynamicExecutable(module, compiled) if differs else compiled
     if trace.active() is not None:
         return _timed(module, target)
     key = _key(module, target)

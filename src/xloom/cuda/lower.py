@@ -7,7 +7,7 @@ from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assigner import assigned
 from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
 from xloom.codegen.buffers.offsets import assign_offsets
-from xloom.codegen.fusion.multi_output import Thunk, nest_of
+from xloom.codegen.fusion.multi_output import nest_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.preparation import prepared
 from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
@@ -24,12 +24,16 @@ from xloom.trampoline import Nested, run
 
 _NOTHING = frozenset({"constant", "after-all"})
 """Thunks whose values are in memory already, or are tokens."""
+_NUMBERS = frozenset({"partition-id", "replica-id"})
+"""The device's number (u32): there is one device."""
 
 
 def lowered(module: Module, target: Target) -> DeviceProgram:
     """The program that a module is on a GPU. Raises LoweringError for what has no kernels."""
     if not target.is_gpu:
         raise LoweringError(f"{target.name} is no GPU", hint="name one such as sm_80 or sm_90a")
+    if module.config.replica_count * module.config.num_partitions > 1:
+        raise LoweringError("programs of several devices have no code for GPUs yet", where=module.name)
     schedule = scheduled(prepared(module).entry)
     return lower(assigned(schedule, target))
 
@@ -87,6 +91,8 @@ class _ProgramLowering:
                 yield self._while(schedule, thunk)
             elif thunk.opcode == "conditional":
                 yield self._conditional(schedule, thunk)
+            elif thunk.opcode in _NUMBERS:
+                self.copies([(self.assignment.of((thunk, 0)), BufferAllocation("code", 4, data=bytes(4)))])
             elif thunk.opcode not in _NOTHING:
                 self._instruction(thunk)
         self.position = self.assignment.ends[schedule]

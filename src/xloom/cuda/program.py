@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
@@ -58,8 +58,6 @@ class DeviceProgram:
     assignment: BufferAssignment
     steps: Sequence[Step]
     arena_bytes: int
-    code_constants: list[BufferAllocation] = field(default_factory=list)
-    """Small constants, which have their bytes with them."""
 
     @property
     def launches(self) -> Iterator[Launch]:

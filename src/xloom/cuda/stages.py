@@ -18,7 +18,7 @@ STAGES = (
         "memory for every array: arguments, results, constants, the arena",
     ),
     Stage(
-        "lower", "BufferAssignment", "DeviceProgram", "cuda/lower.py", ("launches", "nvvm"),
+        "lower", "BufferAssignment", "DeviceProgram", "cuda/lower.py", ("launches", "llvm"),
         "a list of launches, copies, loops and branches, and the kernels as LLVM IR",
     ),
     Stage(

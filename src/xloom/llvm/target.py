@@ -154,7 +154,10 @@ def host_target() -> Target:
 
 @lru_cache(maxsize=16)
 def target_named(name: str) -> Target:
-    """A level, or a processor: see `LEVELS`, `X86_64`, `AARCH64`, `GPUS`, or "host". Raises XloomError for a name of none."""
+    """A level, a processor or a GPU: see `LEVELS`, `X86_64`, `AARCH64`, `GPUS`, or "host".
+
+    Raises XloomError for a name of none.
+    """
     if name == "host":
         return host_target()
     if name in LEVELS or name in X86_64:

@@ -86,6 +86,13 @@ class Client:
         """Simulated accelerators, each of which `make` makes: a subclass of `xloom.sim.Simulator`, say."""
         return Client(SimCompiler(make, devices), devices, compare=compare)
 
+    @staticmethod
+    def cuda_emulator(target: str = "sm_80", devices: int = 1, *, seed: int = 0) -> Client:
+        """Emulated NVIDIA GPUs: the kernels made for `target`, their threads in an order of `seed`, checked."""
+        from xloom.pjrt.emulated import EmulatedCudaCompiler
+
+        return Client(EmulatedCudaCompiler(target, seed), devices)
+
     @property
     def platform_name(self) -> str:
         """What the backend calls itself."""

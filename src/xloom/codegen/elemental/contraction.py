@@ -70,7 +70,10 @@ def convolution(t: Tracer, instruction: Instruction, index: IndexTuple) -> Neste
     dtype = instruction.shape.dtype
     if not lhs.shape.size or not rhs.shape.size:
         return Constant(dtype, 0)
-    places = (lhs, tuple(lhs_at[d] for d in range(lhs.shape.rank))), (rhs, tuple(rhs_at[d] for d in range(rhs.shape.rank)))
+    places = (
+        (lhs, tuple(lhs_at[d] for d in range(lhs.shape.rank))),
+        (rhs, tuple(rhs_at[d] for d in range(rhs.shape.rank))),
+    )
     elements = yield each(t.element(*place) for place in places)
     return _sum_of_products(dtype, loops, elements, tuple(conditions))
 

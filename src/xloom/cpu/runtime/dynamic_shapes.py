@@ -6,7 +6,20 @@ from typing import Any
 
 from xloom.hlo.module import Module
 from xloom.interpreter.values import from_argument, miscounted
+from xloom.passes import run_passes
 from xloom.passes.dynamic.arrays import at_bounds, cut
+
+# a scan whose computation has arrays of dynamic size has them in a loop
+_TO_STATIC = "call-inlining,tuple-simplification,dce,scan-expansion,call-inlining,tuple-simplification,dynamic-padding"
+
+
+def padded_to_bounds(module: Module) -> tuple[Module, bool]:
+    """A module with arrays as large as the bounds of those of dynamic size, and whether it differs."""
+    padded = module.clone()
+    padded.config.input_output_alias, padded.config.buffer_donors = [], []  # arguments are copied to their bounds
+    padded.config.parameter_layouts = padded.config.result_layout = None
+    *_, padding = run_passes(padded, _TO_STATIC, verify=False)
+    return padded, padding.changed
 
 
 class DynamicExecutable:

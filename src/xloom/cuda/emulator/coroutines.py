@@ -23,12 +23,15 @@ START, RESUME, DESTROY = "xloom_start", "xloom_resume", "xloom_destroy"
 _NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\n'
 _REGISTERS = {"tid.x": at.THREAD, "ctaid.x": at.BLOCK, "ntid.x": at.THREADS, "nctaid.x": at.BLOCKS, "laneid": at.LANE}
 _FIXED_REGISTERS = {"tid.y": 0, "tid.z": 0, "ctaid.y": 0, "ctaid.z": 0, "ntid.y": 1, "ntid.z": 1, "warpsize": 32}
+_PRODUCTS = {"m16n8k16.row.col.bf16": "bf16", "m16n8k16.row.col.f32.f32": "f16", "m16n8k8.row.col.tf32": "tf32"}
+"""The element types of products of tiles, by the ends of their names."""
 _BYTES = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
 
 _CALL = re.compile(r"^  (?:(%\S+) = )?(?:tail |musttail |notail )?call (.*?)@(llvm\.nvvm\.[\w.]+)\((.*)\)[^)]*$")
-_LOAD = re.compile(r"^  (%\S+) = load (volatile )?(.+?), ptr (\S+), align \d+")
-_STORE = re.compile(r"^  store (volatile )?(.+), ptr (\S+), align \d+")
-_ATOMIC = re.compile(r"^  (%\S+) = (atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?ptr (\S+), (.+)$")
+_POINTER = r"ptr (getelementptr [^(]*\(.*?\)|[^\s,]+)"
+_LOAD = re.compile(rf"^  (%\S+) = load (volatile )?(.+?), {_POINTER}, align \d+")
+_STORE = re.compile(rf"^  store (volatile )?(.+?), {_POINTER}, align \d+")
+_ATOMIC = re.compile(rf"^  (%\S+) = (atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?{_POINTER}, (.+)$")
 _FILL = re.compile(r"call void @llvm\.(memset|memcpy|memmove)[\w.]*\((.*)\)")
 _SCOPE = re.compile(r' syncscope\("[a-z]+"\)')
 _ORIGIN = re.compile(r"^  (%\S+) = (alloca|getelementptr|addrspacecast|select|phi) (.*)$")
@@ -104,11 +107,11 @@ class _Rewriting:
 
     # -- around the kernel
     def _outside(self, line: str) -> None:
-        shared = re.match(r"@(\S*shared\S*) = internal .*?global \[(\d+) x i8\]", line)
+        shared = re.match(r"@(\S*shared\S*) = internal .*?global (.*) (?:undef|poison)", line)
         if shared:
-            name, nbytes = shared.groups()
-            self._result.shared[name] = int(nbytes)
-            line = f"@{name} = global [{nbytes} x i8] zeroinitializer, align 64"
+            name, kind = shared.groups()
+            self._result.shared[name] = _nbytes(kind)
+            line = f"@{name} = global {kind} zeroinitializer, align 64"
         if not re.match(r"declare .*@llvm\.nvvm\.", line):
             self._out.append(line)
 
@@ -156,14 +159,14 @@ class _Rewriting:
         for line in self._lines:
             if origin := _ORIGIN.match(re.sub(r" ?addrspace\(\d+\)", "", line)):
                 name, operation, rest = origin.groups()
-                pattern = r"\[ (\S+?)," if operation == "phi" else r"ptr (\S+?)(?:,|$| )"
+                pattern = r"\[ (getelementptr [^(]*\(.*?\)|\S+?)," if operation == "phi" else rf"{_POINTER}(?:,|$| )"
                 bases[name] = [] if operation == "alloca" else re.findall(pattern, rest) or ["unknown"]
         self._own = set(bases)
         while lost := {name for name in self._own if not all(map(self._is_own, bases[name]))}:
             self._own -= lost
 
     def _is_own(self, pointer: str) -> bool:
-        return pointer in self._own or (pointer.startswith("@") and "shared" not in pointer)
+        return pointer in self._own or (pointer.startswith(("@", "getelementptr")) and "shared" not in pointer)
 
     def _checked_access(self, line: str) -> str:
         store = None
@@ -268,7 +271,7 @@ class _Rewriting:
         self._out.append("  call void @xloom_turn(ptr %context)")
 
     def _product(self, line: str, name: str, rest: str, operands: list[str]) -> None:
-        kind = {"m16n8k16.row.col.bf16": "bf16", "m16n8k16.row.col.f32.f32": "f16", "m16n8k8.row.col.tf32": "tf32"}[rest]
+        kind = _PRODUCTS[rest]
         words = [o if o.startswith("i32") else f"i32 {self._cast('bitcast', o, 'i32')}" for o in operands[:-4]]
         self._meet(line, "i32 -1", words)
         sums = ", ".join(operands[-4:])
@@ -320,10 +323,12 @@ def _nbytes(kind: str) -> int:
     return _BYTES[kind] if kind in _BYTES else -(-int(kind[1:]) // 8)
 
 
-_BEGIN = """  %coroutine.value = alloca [64 x i8], align 64
-  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)
+_BEGIN = """  %coroutine.value = alloca [512 x i8], align 64
+  %coroutine.id = call token @llvm.coro.id(i32 64, ptr null, ptr null, ptr null)
   %coroutine.size = call i64 @llvm.coro.size.i64()
-  %coroutine.memory = call ptr @malloc(i64 %coroutine.size)
+  %coroutine.more = add i64 %coroutine.size, 63
+  %coroutine.whole = and i64 %coroutine.more, -64
+  %coroutine.memory = call ptr @aligned_alloc(i64 64, i64 %coroutine.whole)
   %coroutine.handle = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.memory)"""
 _END = """coroutine.final:
   %coroutine.last = call i8 @llvm.coro.suspend(token none, i1 true)
@@ -357,7 +362,7 @@ declare ptr @llvm.coro.free(token, ptr)
 declare void @llvm.coro.end(ptr, i1, token)
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.coro.destroy(ptr)
-declare ptr @malloc(i64)
+declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare ptr @xloom_access(ptr, ptr, i64, i32, i32, ptr)
 declare void @xloom_wait(ptr, i32)

@@ -9,6 +9,8 @@ import numpy as np
 
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
+from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.cuda.emulator.launch import POISON, EmulatedKernel
 from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.lower import lowered
@@ -17,9 +19,21 @@ from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.values import from_argument, miscounted
 from xloom.llvm.target import Target, target_named
+from xloom.passes.dynamic_padding import has_dynamic
 
 _kernels: dict[tuple[DeviceKernel, Target, bool], EmulatedKernel] = {}
 """Those of all programs: equal kernels are made once."""
+
+
+def emulated(
+    module: Module, target: Target | str = "sm_80", *, seed: int = 0
+) -> EmulatedExecutable | DynamicExecutable:
+    """What runs a module on an emulated GPU. Raises LoweringError for what has no kernels."""
+    if not has_dynamic(module):
+        return EmulatedExecutable(module, target, seed=seed)
+    padded, differs = padded_to_bounds(module)
+    executable = emulated(padded, target, seed=seed) if differs else EmulatedExecutable(padded, target, seed=seed)
+    return DynamicExecutable(module, executable) if differs else executable
 
 
 class EmulatedExecutable:
@@ -31,6 +45,10 @@ class EmulatedExecutable:
         self.target = target_named(target) if isinstance(target, str) else target
         self.program: DeviceProgram = lowered(module, self.target)
         self._seed, self._is_optimised = seed, is_optimised
+        leaves = [leaf for p in module.entry.parameters for leaf in leaf_shapes(p.shape)]
+        sizes = (sum(s.nbytes for s in leaves), sum(s.nbytes for s in leaf_shapes(module.entry.root.shape)))
+        constants = sum(i.literal.value.nbytes for i in self.program.assignment.constants if i.shape.is_array)
+        self.memory = CompiledMemoryStats(*sizes, constants, self.program.arena_bytes)
 
     def __call__(self, *arguments: Any) -> Any:
         """The results: an array, or a tuple of the same structure as the module's result.
@@ -118,9 +136,10 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _leaves(value: Any) -> list[np.ndarray]:
+    """The arrays of a value; tokens are none."""
     if isinstance(value, tuple):
         return [leaf for element in value for leaf in _leaves(element)]
-    return [np.asarray(value)]
+    return [np.asarray(value)] if isinstance(value, np.ndarray | np.generic) else []
 
 
 def _structured(shape: Shape, leaves: Any) -> Any:

@@ -153,4 +153,3 @@ def _run_block():
     library, _ = support()
     pointers = [ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * 5]
     return library.function(RUN_BLOCK, ctypes.CFUNCTYPE(ctypes.c_int32, *pointers))
-

@@ -93,15 +93,6 @@ class _Check:
         with b.if_then(b.icmp_unsigned("==", b.ptrtoint(entry, I64), I64(0))):
             self._fault(Fault.OUT_OF_BOUNDS, I32(-1))
             b.ret(field(b, self.launch, at.DUMMY))
-        with b.if_then(self._is(Access.WRITE_AGAIN)):
-            differing = allocate(b, I32)
-            b.store(I32(0), differing)
-            with loop(b, I64(0), self.nbytes) as k:
-                old, new = (b.load(b.gep(p, [k], source_etype=I8), typ=I8) for p in (self.address, self.value))
-                differs = b.zext(b.icmp_unsigned("!=", old, new), I32)
-                b.store(b.or_(b.load(differing, typ=I32), differs), differing)
-            with b.if_then(b.icmp_signed("==", b.load(differing, typ=I32), I32(0))):
-                b.ret(self.address)
         is_shared = b.icmp_signed("!=", self._entry(entry, 3), I64(0))
         shadow = b.inttoptr(self._entry(entry, 2), POINTER)
         first = b.sub(self.begin, self._entry(entry, 0))
@@ -110,8 +101,19 @@ class _Check:
             place = b.mul(b.add(first, k), I64(2))
             written = b.gep(shadow, [place], source_etype=I64)
             read = b.gep(shadow, [b.add(place, I64(1))], source_etype=I64)
-            self._byte(written, read, me, is_shared)
+            with b.if_then(self._changes(k)):
+                self._byte(written, read, me, is_shared)
         b.ret(self.address)
+
+    def _changes(self, k: ir.Value) -> ir.Value:
+        """Whether byte k is read, or written, if writes that change nothing are none."""
+        b = self.b
+        changes = allocate(b, I8)
+        b.store(I8(1), changes)
+        with b.if_then(self._is(Access.WRITE_AGAIN)):
+            old, new = (b.load(b.gep(p, [k], source_etype=I8), typ=I8) for p in (self.address, self.value))
+            b.store(b.xor(old, new), changes)
+        return b.icmp_unsigned("!=", b.load(changes, typ=I8), I8(0))
 
     def _entry(self, entry: ir.Value, number: int) -> ir.Value:
         return self.b.load(field(self.b, entry, 8 * number), typ=I64)
@@ -176,5 +178,3 @@ class _Check:
     def _fault(self, fault: Fault, other: ir.Value) -> None:
         record = self.b.module.globals["xloom_fault"]
         self.b.call(record, [self.context, I32(fault), self.site, self.begin, other])
-
-

@@ -225,9 +225,12 @@ class _Scheduler:
         b.store(I32(1), self.goes_on)
         with repeat(b, lambda: b.icmp_signed("!=", b.load(self.goes_on, typ=I32), I32(0))):
             self._release()
-            with b.if_then(b.icmp_signed("!=", b.load(self.goes_on, typ=I32), I32(0))), self._each_thread() as (_, n):
-                with b.if_then(self._is(self._context(n), State.READY)):
-                    b.call(self.resume, [b.load(self._handle(n), typ=POINTER)])
+            with (
+                b.if_then(b.icmp_signed("!=", b.load(self.goes_on, typ=I32), I32(0))),
+                self._each_thread() as (_, number),
+                b.if_then(self._is(self._context(number), State.READY)),
+            ):
+                b.call(self.resume, [b.load(self._handle(number), typ=POINTER)])
         b.ret(word(b, self.launch, at.FAULT))
 
     @contextmanager
@@ -307,9 +310,11 @@ class _Scheduler:
         """The contexts of the lanes of thread `number`'s warp that a mask has."""
         b = self.b
         first = b.and_(number, I64(-32))
-        with loop(b, 0, 32) as lane:
-            with b.if_then(b.icmp_signed("!=", b.and_(b.lshr(mask, b.trunc(lane, I32)), I32(1)), I32(0))):
-                yield self._context(b.add(first, lane))
+        with (
+            loop(b, 0, 32) as lane,
+            b.if_then(b.icmp_signed("!=", b.and_(b.lshr(mask, b.trunc(lane, I32)), I32(1)), I32(0))),
+        ):
+            yield self._context(b.add(first, lane))
 
     def _lanes_are_at(self, context: ir.Value, number: ir.Value) -> ir.Value:
         """Whether all lanes of a thread's mask are at the same operation."""

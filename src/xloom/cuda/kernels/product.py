@@ -30,7 +30,7 @@ class Operand:
         return bool(self.depth) and self.depth[-1][1] == 1
 
     def aligned(self, along: Axes) -> int:
-        """How many elements that lie together along some axes can be loaded at once, wherever one begins: 8, 4, ..., 1."""
+        """How many elements that lie together along some axes can be loaded at once, wherever one begins: 8 or less."""
         if not along or along[-1][1] != 1:
             return 1
         numbers = [along[-1][0], *(s for axes in (self.batch, self.own, self.depth) for _, s in axes if s != 1)]
@@ -62,8 +62,9 @@ class Product:
         operands = [
             Operand(batches[k], _joined(_axes(shape, sides[k][1])), depths[k]) for k, shape in enumerate((lhs, rhs))
         ]
-        sizes = [math.prod(s for s, _ in axes) for axes in (*(o.own for o in operands), operands[0].depth)]
-        return Product(*operands, math.prod(lhs.dims[d] for d in sides[0][0]), *sizes)
+        left, right = operands
+        m, n, k = (math.prod(s for s, _ in axes) for axes in (left.own, right.own, left.depth))
+        return Product(left, right, math.prod(lhs.dims[d] for d in sides[0][0]), m, n, k)
 
 
 def _axes(shape: Shape, dims: Sequence[int]) -> Axes:

@@ -128,7 +128,9 @@ class TensorCoreTiles:
                 b.store(value, here, align=width * self.nbytes)
             else:
                 for lane in range(width):
-                    here = b.gep(shared, [b.add(place, I64(lane * self.pitch))], inbounds=True, source_etype=self.element)
+                    here = b.gep(
+                        shared, [b.add(place, I64(lane * self.pitch))], inbounds=True, source_etype=self.element
+                    )
                     b.store(b.extract_element(value, I32(lane)), here, align=self.nbytes)
 
     # -- what a lane has of the operands of an instruction, as PTX says
@@ -151,9 +153,7 @@ class TensorCoreTiles:
         deep, line = b.mul(within, I64(per_word)), b.add(b.add(part, group), I64(j * _COLUMNS))
         return [self._word(b, shared, line, b.add(deep, I64(k + half * h))) for h in range(2)]
 
-    def _multiply(
-        self, b: ir.IRBuilder, sums: list[Accumulator], left: list[ir.Value], right: list[ir.Value]
-    ) -> None:
+    def _multiply(self, b: ir.IRBuilder, sums: list[Accumulator], left: list[ir.Value], right: list[ir.Value]) -> None:
         name, kind = {
             "bf16": ("m16n8k16.row.col.bf16", I32),
             "f16": ("m16n8k16.row.col.f32.f32", ir.VectorType(HALF, 2)),

@@ -17,7 +17,7 @@ from xloom.llvm.scalar import elementwise  # noqa: F401 - registers the scalar r
 from xloom.llvm.scalar.conversion import converted
 from xloom.llvm.scalar.operator import Operator
 from xloom.llvm.scalar.rules import RULES
-from xloom.llvm.types import I64, Value
+from xloom.llvm.types import I32, I64, Value
 
 SIDE = 16
 """Threads along each side of a block's tile."""
@@ -25,6 +25,8 @@ DEPTH = 8
 """Elements along k that are in shared memory at once."""
 _PAD = 4
 """Between rows in shared memory, so that loads of 16 bytes stay aligned and columns are in different banks."""
+_VECTOR_BYTES = 16
+"""Of one load."""
 LARGE = 512
 """Rows and columns from which on a thread has more of the tile."""
 
@@ -38,7 +40,9 @@ class ThreadTiles:
         self.product = product
         self.sources = [o.shape.dtype for o in instruction._operands]
         self.dtype = instruction.shape.dtype
-        self.kept: DType = f64 if f64 in self.sources else f32 if self.dtype.is_float and self.dtype.bits < 32 else self.dtype
+        self.kept: DType = (
+            f64 if f64 in self.sources else f32 if self.dtype.is_float and self.dtype.bits < 32 else self.dtype
+        )
         each = 4 if min(product.m, product.n) >= 4 * SIDE else 1
         if min(product.m, product.n) >= LARGE and self.kept.bytes <= 4:
             each = 8
@@ -70,16 +74,20 @@ class ThreadTiles:
         sizes = (product.m, product.n)
         with strided(b, I64(0), I64(product.k), DEPTH) as depth:
             for number, operand in enumerate((product.lhs, product.rhs)):
-                self._load(kernel, operand, pointers[number], shared[number], first[number], batch, depth, sizes[number], number)
+                self._load(
+                    kernel,
+                    operand,
+                    pointers[number],
+                    shared[number],
+                    first[number],
+                    batch,
+                    depth,
+                    sizes[number],
+                    number,
+                )
             kernel.barrier()
             for k in range(DEPTH):
-                values = [
-                    [
-                        element_access.load(b, shared[s], self.kept, b.add(mine[s], I64(k * pitch + i), flags=["nsw"]))
-                        for i in range(self.each)
-                    ]
-                    for s in range(2)
-                ]
+                values = [self._line(b, shared[s], b.add(mine[s], I64(k * pitch), flags=["nsw"])) for s in range(2)]
                 for i in range(self.each):
                     for j in range(self.each):
                         sums[i][j].set(self._added(b, sums[i][j].get(), values[0][i], values[1][j]))
@@ -117,6 +125,20 @@ class ThreadTiles:
                 slot.set(converted(b, value, source, self.kept))
             place = b.add(b.mul(k, I64(side + _PAD)), line)
             element_access.store(b, shared, self.kept, place, slot.get(), exact=True)
+
+    def _line(self, b: ir.IRBuilder, shared: ir.Value, first: ir.Value) -> list[Value]:
+        """What a thread has of a line in shared memory, from element `first` on, by as few loads as it takes."""
+        kind, each = types.memory_type(self.kept), self.each
+        width = min(each, _VECTOR_BYTES // self.kept.bytes)
+        if self.kept.is_complex or kind != types.register_type(self.kept) or width == 1:
+            places = [b.add(first, I64(i), flags=["nsw"]) for i in range(each)]
+            return [element_access.load(b, shared, self.kept, place) for place in places]
+        values = []
+        for i in range(0, each, width):
+            address = b.gep(shared, [b.add(first, I64(i), flags=["nsw"])], inbounds=True, source_etype=kind)
+            vector = b.load(address, typ=ir.VectorType(kind, width), align=width * self.kept.bytes)
+            values += [b.extract_element(vector, I32(lane)) for lane in range(width)]
+        return values
 
     def _added(self, b: ir.IRBuilder, total: Value, x: Value, y: Value) -> Value:
         if self.kept.is_float:

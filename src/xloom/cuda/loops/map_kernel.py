@@ -24,7 +24,9 @@ def map_width(stage: LoopBody, loops: list[Var]) -> int:
         return 1
     inner = loops[-1]
     nodes = walk([s.node for s in stage.stores])
-    if any(isinstance(n, Reduced) or (isinstance(n, If) and any(c[0].factor(inner) for c in n.conditions)) for n in nodes):
+    if any(
+        isinstance(n, Reduced) or (isinstance(n, If) and any(c[0].factor(inner) for c in n.conditions)) for n in nodes
+    ):
         return 1
     if any(s.address.factor(inner) != 1 for s in stage.stores):
         return 1

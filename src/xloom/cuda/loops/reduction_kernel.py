@@ -188,7 +188,8 @@ class ReductionKernels:
             begin, end = _part(b, part, plan.extent, plan.parts)
             with code.at(plan.results, row, plan.count):
                 states = self._accumulated(code, b.add(begin, kernel.thread), kernel.threads, end)
-                BlockReduction(kernel, code.elements, self.reductions, states).emit(states)
+                reduction = BlockReduction(kernel, code.elements, self.reductions, states)
+                reduction.emit(states, is_repeated=total > self.blocks)
             with b.if_then(b.icmp_signed("==", kernel.thread, I64(0))):
                 self._leave(code, row, item, states, scratch)
 
@@ -197,7 +198,9 @@ class ReductionKernels:
         plan, kernel, b, elements = self.plan, code.kernel, code.kernel.b, code.elements
         rows = kernel.threads // WARP
         groups = -(-plan.count // WARP)
-        kernel.strategy = f"{rows} threads for each of {plan.count} columns of {plan.extent} elements, in {plan.parts} parts"
+        kernel.strategy = (
+            f"{rows} threads for each of {plan.count} columns of {plan.extent} elements, in {plan.parts} parts"
+        )
         with kernel.each_row(groups * plan.parts, self.blocks) as item:
             group, part = b.udiv(item, I64(plan.parts)), b.urem(item, I64(plan.parts))
             column = b.add(b.mul(group, I64(WARP)), kernel.lane, flags=["nsw"])
@@ -214,7 +217,8 @@ class ReductionKernels:
                     for row in range(1, rows):
                         others = memory.read(b.add(kernel.lane, I64(row * WARP)))
                         combine_states(elements, self.reductions, states, others)
-                kernel.barrier()
+                if groups * plan.parts > self.blocks:
+                    kernel.barrier()
             if safe is not column:
                 is_first = b.and_(is_first, b.icmp_signed("<=", column, last))
             with b.if_then(is_first):
@@ -277,4 +281,3 @@ def _part(b: ir.IRBuilder, part: ir.Value, extent: int, parts: int) -> tuple[ir.
     length = -(-extent // parts)
     begin = b.mul(part, I64(length), flags=["nsw"])
     return begin, intrinsic(b, "smin", b.add(begin, I64(length), flags=["nsw"]), I64(extent))
-

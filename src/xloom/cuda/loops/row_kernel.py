@@ -49,7 +49,9 @@ class RowKernel:
         """Emits the kernel; `scratch` are the pointers to what `scratch_sizes` says."""
         kernel, b = code.kernel, code.kernel.b
         kernel.strategy = f"a block for each of {self.rows} rows, in {len(self.nest.stages)} stages"
-        in_scratch = {value: (pointer, nbytes) for (value, nbytes), pointer in zip(self._in_scratch, scratch, strict=True)}
+        in_scratch = {
+            value: (pointer, nbytes) for (value, nbytes), pointer in zip(self._in_scratch, scratch, strict=True)
+        }
         for value, nbytes in self._private:
             if value in in_scratch:
                 pointer, size = in_scratch[value]
@@ -59,10 +61,11 @@ class RowKernel:
                 code.pointers[value] = kernel.shared(max(1, nbytes))
         code.elements.unbind(self._gone)
         with kernel.each_row(self.rows, self.blocks) as row, code.at(self._outer, row, self.rows):
-            for stage in self.nest.stages:
+            for number, stage in enumerate(self.nest.stages, 1):
                 with code.elements.scope():
                     self._stage(code, stage)
-                kernel.barrier()
+                if number < len(self.nest.stages) or self.rows > self.blocks:
+                    kernel.barrier()
 
     def _threads(self) -> int:
         """A warp for short rows, and more for longer ones."""
@@ -95,7 +98,7 @@ class RowKernel:
             return
         with strided(b, I64(0), I64(count), 1) as item, code.at(results, item, count):
             states = accumulated(code, reductions, reduced, kernel.thread, kernel.threads, extent)
-            BlockReduction(kernel, code.elements, reductions, states).emit(states)
+            BlockReduction(kernel, code.elements, reductions, states).emit(states, is_repeated=count > 1)
             with b.if_then(b.icmp_signed("==", kernel.thread, I64(0))), code.elements.scope():
                 _finish(code, stage, reductions, states)
 

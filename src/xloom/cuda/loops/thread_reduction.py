@@ -1,4 +1,4 @@
-"""What the threads of a block have accumulated, put together: by shuffles in warps, through shared memory among them."""
+"""What the threads of a block have accumulated, put together: by shuffles in warps, else through shared memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def values_of(states: States) -> dict[int, list[Value]]:
 class SharedStates:
     """States of `count` threads in memory: shared, or scratch memory at `pointers`."""
 
-    def __init__(self, kernel: KernelBuilder, reductions: Sequence[Reduction], states: States, pointers: Sequence[ir.Value]):
+    def __init__(
+        self, kernel: KernelBuilder, reductions: Sequence[Reduction], states: States, pointers: Sequence[ir.Value]
+    ):
         self._kernel, self._reductions = kernel, reductions
         self._kept = [(id(f), k, a.representation.kept) for f in reductions for k, a in enumerate(states[id(f)])]
         self._pointers = pointers
@@ -91,15 +93,17 @@ def combine_lanes(
 class BlockReduction:
     """Puts together the states of all threads of a block: its first thread has them then."""
 
-    def __init__(self, kernel: KernelBuilder, elements: ElementEmitter, reductions: Sequence[Reduction], states: States):
+    def __init__(
+        self, kernel: KernelBuilder, elements: ElementEmitter, reductions: Sequence[Reduction], states: States
+    ):
         self._kernel, self._elements, self._reductions = kernel, elements, reductions
         self._warps = kernel.threads // WARP
         self._shared = (
             SharedStates.in_shared_memory(kernel, reductions, states, self._warps) if self._warps > 1 else None
         )
 
-    def emit(self, states: States) -> None:
-        """All threads of the block come here. Between two of them, and before the block is done, is a barrier."""
+    def emit(self, states: States, *, is_repeated: bool) -> None:
+        """All threads of the block come here. At the end is a barrier only if it is done again."""
         kernel, elements, reductions, b = self._kernel, self._elements, self._reductions, self._kernel.b
         combine_lanes(kernel, elements, reductions, states)
         if self._shared is None:
@@ -110,4 +114,5 @@ class BlockReduction:
         with b.if_then(b.icmp_signed("==", kernel.thread, I64(0))), elements.scope():
             for warp in range(1, self._warps):
                 combine_states(elements, reductions, states, self._shared.read(I64(warp)))
-        kernel.barrier()
+        if is_repeated:
+            kernel.barrier()

@@ -49,7 +49,9 @@ def crossing_of(stage: LoopBody) -> Crossing | None:
     """How a map crosses, if it is worth tiles."""
     loops, gone = arranged(stage, stage.vars)
     nodes = walk([s.node for s in stage.stores])
-    if any(isinstance(n, (If, Reduced)) for n in nodes) or any(v.node is not None for s in stage.stores for v, _ in s.address.terms):
+    if any(isinstance(n, (If, Reduced)) for n in nodes) or any(
+        v.node is not None for s in stage.stores for v, _ in s.address.terms
+    ):
         return None
     inner = [v for v in loops if all(s.address.factor(v) == 1 for s in stage.stores)]
     loads = [n for n in nodes if isinstance(n, Load)]
@@ -94,7 +96,8 @@ def emit_transpose(code: NestCode, stage: LoopBody, crossing: Crossing) -> None:
                 for store, value in zip(stage.stores, code.values(stage.stores), strict=True):
                     code.store(store, value)
                 elements.staged = {}
-        kernel.barrier()
+        if total > transpose_blocks(crossing):
+            kernel.barrier()
 
 
 def _place(code: NestCode, item: ir.Value, loops: Sequence[Var], first: dict[Var, ir.Value]) -> None:
@@ -109,5 +112,3 @@ def _inside(code: NestCode, loops: Sequence[Var]) -> ir.Value:
     b = code.kernel.b
     tests = [b.icmp_signed("<", code.elements.vars[v], I64(v.size)) for v in loops]
     return b.and_(*tests)
-
-

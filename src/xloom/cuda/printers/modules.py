@@ -1,0 +1,35 @@
+"""What is made of a module: prepared HLO, and each kernel as LLVM IR and as PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xloom.codegen.preparation import prepared
+from xloom.cuda.kernel import DeviceKernel
+from xloom.cuda.lower import lowered
+from xloom.cuda.ptx import ptx_of
+from xloom.hlo.module import Module
+from xloom.llvm.target import Target
+
+
+def prepared_text(module: Module, target: Target) -> str:
+    """The module that is lowered."""
+    return prepared(module).to_text()
+
+
+def llvm_text(module: Module, target: Target) -> str:
+    """The LLVM IR of all kernels, before LLVM's passes. Raises LoweringError for what has no kernels."""
+    return _text(module, target, ";", lambda kernel: kernel.text)
+
+
+def ptx_text(module: Module, target: Target) -> str:
+    """The PTX of all kernels, each a module of its own. Raises LoweringError for what has no kernels."""
+    return _text(module, target, "//", lambda kernel: ptx_of(kernel, target))
+
+
+def _text(module: Module, target: Target, comment: str, shown: Callable[[DeviceKernel], str]) -> str:
+    parts = []
+    for number, (kernel, launches) in enumerate(lowered(module, target).kernels.items()):
+        makes = "; ".join(dict.fromkeys(launch.makes for launch in launches))
+        parts.append(f"{comment} kernel {number}: {makes}\n{comment} {kernel.strategy}\n{shown(kernel)}")
+    return "\n".join(parts)

@@ -1,0 +1,52 @@
+"""Products on the emulated GPU."""
+
+import pytest
+
+from tests.cuda.emulation import agrees, strategies
+
+ROWS_BY_COLUMNS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "c64", "s8"])
+def test_tiles_of_threads(dtype):
+    executable = agrees(
+        f"ENTRY e {{ x = {dtype}[70,20] parameter(0) y = {dtype}[20,65] parameter(1) "
+        f"ROOT d = {dtype}[70,65] dot(x, y), {ROWS_BY_COLUMNS} }}"
+    )
+    assert strategies(executable) == ["tiles of 64 x 64, 4 x 4 a thread, 8 deep"]
+
+
+@pytest.mark.parametrize(("operands", "result"), [("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32")])
+def test_tensor_cores(operands, result):
+    executable = agrees(
+        f"ENTRY e {{ x = {operands}[2,70,40] parameter(0) y = {operands}[2,72,40] parameter(1) "
+        f"ROOT d = {result}[2,70,72] dot(x, y), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, "
+        "lhs_contracting_dims={2}, rhs_contracting_dims={2} }"
+    )
+    assert "by tensor cores" in strategies(executable)[0]
+
+
+def test_operands_in_any_order():
+    agrees(
+        "ENTRY e { x = f32[11,3,40] parameter(0) y = f32[40,3,33] parameter(1) "
+        "ROOT d = f32[3,11,33] dot(x, y), lhs_batch_dims={1}, rhs_batch_dims={1}, "
+        "lhs_contracting_dims={2}, rhs_contracting_dims={0} }"
+    )
+
+
+def test_a_few_rows_are_reductions():
+    executable = agrees(
+        f"ENTRY e {{ x = f32[2,400] parameter(0) y = f32[400,90] parameter(1) "
+        f"ROOT d = f32[2,90] dot(x, y), {ROWS_BY_COLUMNS} }}"
+    )
+    assert strategies(executable)[0].startswith("8 threads for each of 180 columns")
+
+
+def test_convolution_and_windows():
+    agrees(
+        "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }\n"
+        "ENTRY e { x = f32[2,9,9,4] parameter(0) k = f32[3,3,2,6] parameter(1) "
+        "c = f32[2,5,9,6] convolution(x, k), window={size=3x3 stride=2x1 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, "
+        "feature_group_count=2 zero = f32[] constant(0) "
+        "ROOT w = f32[2,2,4,6] reduce-window(c, zero), window={size=1x2x3x1 stride=1x2x2x1}, to_apply=add }"
+    )
