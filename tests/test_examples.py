@@ -74,6 +74,7 @@ def test_the_systolic_array_is_a_small_file():
         "docs/architecture.md",
         "docs/backend-simulator.md",
         "docs/checks.md",
+        "docs/cuda.md",
         "docs/custom-calls.md",
         "docs/debugging.md",
         "docs/errors.md",

@@ -1,5 +1,7 @@
 """Runs programs on the emulated GPU and on the interpreter."""
 
+from typing import Any
+
 import numpy as np
 
 import xloom as xl
@@ -21,7 +23,7 @@ def random_array(shape, generator):
     return np.asarray(numbers).astype(shape.dtype.numpy)
 
 
-def agrees(text, *arguments, target="sm_80", seed=0):
+def agrees(text, *arguments, target="sm_80", seed=0) -> Any:
     """What ran a module on the emulated GPU with the interpreter's values, within the bounds of rounding."""
     module = xl.parse(text) if isinstance(text, str) else text
     if not arguments:

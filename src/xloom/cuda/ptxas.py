@@ -54,7 +54,8 @@ def assembled(ptx: str, target: Target) -> Assembled:
             check=False,
         )
         if done.returncode:
-            raise LoweringError(f"ptxas: {(done.stderr or done.stdout).strip()}")
+            message = (done.stderr or done.stdout).strip()
+            raise LoweringError(f"ptxas: {message}", hint="a newer one may have the GPU: pip install -U 'xloom[cuda]'")
         report = done.stderr + done.stdout
         return Assembled(cubin.read_bytes(), *(sum(map(int, re.findall(fact, report))) for fact in _FACTS))
 

@@ -29,7 +29,7 @@ _LOSES = {"maximum": "<", "minimum": ">"}
 """How an update compares that changes nothing; equal ones may be zeros of either sign."""
 
 
-class _Plan:
+class ScatterPlan:
     """The walk, all constant.
 
     `batches` and `updates` have strides of indices, updates and operand, `window` of operand and updates.
@@ -82,7 +82,7 @@ def scatter(kernel: Kernel, instruction: Instruction) -> None:
     Where there are few of those, threads share dense pieces of the windows: two processors then write lines that are
     next to each other, and fetch them from one another's caches.
     """
-    plan = _Plan(instruction)
+    plan = ScatterPlan(instruction)
     count = plan.count
     kernel.in_place, kernel.must_alias = {k: k for k in range(count)}, True
     if plan.is_empty:
@@ -123,7 +123,7 @@ class _Update:
         self,
         kernel: Kernel,
         instruction: Instruction,
-        plan: _Plan,
+        plan: ScatterPlan,
         b: ir.IRBuilder,
         pointers: list[ir.Value],
         piece: list[ir.Value] | None,

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 Rule = Callable[["ThunkLowering", "Instruction"], None]
 _RULES: dict[str, Rule] = {}
-FILES = {"convolution": "element_nests", "dot": "dot", "reduce-window": "element_nests"}
+FILES = {
+    "convolution": "element_nests",
+    "dot": "dot",
+    "reduce-window": "element_nests",
+    "scatter": "scatter",
+    "sort": "sort",
+}
 """The file with the rule of an opcode."""
 
 

@@ -86,7 +86,10 @@ def _linked(parts: list[str], target: Target) -> str:
     try:
         modules = [llvm.parse_assembly(part.replace(_NO_TARGET, target_header(target), 1)) for part in parts]
     except RuntimeError as error:
-        raise LoweringError(f"the processor's kernel is no LLVM IR for {target.name}: {error}") from error
+        raise LoweringError(
+            f"the processor's kernel is no LLVM IR for {target.name}: {error}",
+            hint="report it with the program; xloom run --on cpu runs it on the processor",
+        ) from error
     whole = modules[0]
     for other in modules[1:]:
         whole.link_in(other)

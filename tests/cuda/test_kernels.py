@@ -1,0 +1,86 @@
+"""Sorts, scatters, and what the processor's kernels do, on the emulated GPU."""
+
+import numpy as np
+import pytest
+
+from tests.cuda.emulation import agrees, strategies
+
+LESS = (
+    "less { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3) "
+    "ROOT l = pred[] compare(a, b), direction=LT, type=TOTALORDER }\n"
+)
+
+
+@pytest.mark.parametrize(("dims", "dimension"), [((1000,), 0), ((3, 300), 1), ((300, 3), 0), ((5, 7), 1)])
+def test_sorts_are_stable(dims, dimension):
+    size = ",".join(map(str, dims))
+    values = np.random.default_rng(0).integers(0, 9, dims).astype(np.float32)
+    values.reshape(-1)[::11] = np.nan
+    executable = agrees(
+        f"{LESS}ENTRY e {{ x = f32[{size}] parameter(0) n = s32[{size}] parameter(1) "
+        f"ROOT s = (f32[{size}], s32[{size}]) sort(x, n), dimensions={{{dimension}}}, is_stable=true, to_apply=less }}",
+        values,
+        np.arange(values.size, dtype=np.int32).reshape(dims),
+    )
+    assert strategies(executable)[0].startswith("tiles of ")
+
+
+def test_a_sort_that_numbers_its_elements_itself():
+    agrees(
+        f"{LESS}ENTRY e {{ x = f32[4,90] parameter(0) n = s32[4,90] iota(), iota_dimension=1 "
+        "ROOT s = (f32[4,90], s32[4,90]) sort(x, n), dimensions={1}, is_stable=true, to_apply=less }"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "operator", "strategy"),
+    [
+        ("f32", "add", "by atomic fadd"),
+        ("s32", "maximum", "by atomic max"),
+        ("u64", "xor", "by atomic xor"),
+        ("bf16", "add", "items of the processor's kernel"),
+        ("f32", "multiply", "items of the processor's kernel"),
+    ],
+)
+def test_scatters(dtype, operator, strategy):
+    executable = agrees(
+        f"f {{ x = {dtype}[] parameter(0) y = {dtype}[] parameter(1) ROOT z = {dtype}[] {operator}(x, y) }}\n"
+        f"ENTRY e {{ x = {dtype}[9,5] parameter(0) i = s32[20,1] parameter(1) u = {dtype}[20,5] parameter(2) "
+        f"ROOT s = {dtype}[9,5] scatter(x, i, u), update_window_dims={{1}}, inserted_window_dims={{0}}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f }"
+    )
+    assert strategy in strategies(executable)[-1]
+
+
+def test_indices_outside_and_unique_ones():
+    executable = agrees(
+        "f { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] subtract(y, x) }\n"
+        "ENTRY e { x = f32[9] parameter(0) i = s32[4,1] parameter(1) u = f32[4] parameter(2) "
+        "ROOT s = f32[9] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, unique_indices=true, to_apply=f }",
+        np.arange(9, dtype=np.float32),
+        np.array([[3], [-1], [8], [9]], np.int32),
+        np.ones(4, np.float32),
+    )
+    assert "of unique indices" in strategies(executable)[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "c64[3,12] fft(z), fft_type=FFT, fft_length={12}",
+        "f32[3,6,6] triangular-solve(a, a), left_side=true, lower=true, transpose_a=NO_TRANSPOSE",
+        "(f32[3,2], s32[3,2]) topk(t), k=2, largest=true",
+        "(u64[2], u32[30]) rng-bit-generator(k), algorithm=rng_three_fry",
+        "(u64[2], u32[9]) rng-bit-generator(k), algorithm=rng_philox",
+    ],
+)
+def test_what_the_processor_s_kernels_do(line):
+    executable = agrees(
+        "ENTRY e { z = c64[3,12] parameter(0) b = f32[3,6,6] parameter(1) t = f32[3,9] parameter(2) "
+        "k = u64[2] parameter(3) "
+        "n = s32[3,6,6] iota(), iota_dimension=1 m = s32[3,6,6] iota(), iota_dimension=2 "
+        "d = pred[3,6,6] compare(n, m), direction=EQ nine = f32[] constant(9) nines = f32[3,6,6] broadcast(nine), "
+        f"dimensions={{}} a = f32[3,6,6] select(d, nines, b) ROOT r = {line} }}"
+    )
+    assert "of the processor's kernel" in strategies(executable)[-1]
