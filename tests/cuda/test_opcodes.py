@@ -55,6 +55,7 @@ def arguments_of(module, opcode):
     return values
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("opcode", OPCODES)
 def test_every_opcode(opcode):
     module = sample(opcode)

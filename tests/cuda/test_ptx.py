@@ -79,6 +79,7 @@ def test_what_ptx_has(name):
     assert ".local" not in text
 
 
+@pytest.mark.sampled
 @with_ptxas
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", KERNELS)
