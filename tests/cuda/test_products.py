@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cuda.emulation import agrees, strategies
+from xloom.cuda.kernels import tensor_core_tiles
 
 ROWS_BY_COLUMNS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 
@@ -24,6 +25,15 @@ def test_tensor_cores(operands, result):
         "lhs_contracting_dims={2}, rhs_contracting_dims={2} }"
     )
     assert "by tensor cores" in strategies(executable)[0]
+
+
+def test_large_tiles_of_tensor_cores(monkeypatch):
+    monkeypatch.setattr(tensor_core_tiles, "_MANY", 1)
+    executable = agrees(
+        f"ENTRY e {{ x = bf16[130,72] parameter(0) y = bf16[72,141] parameter(1) "
+        f"ROOT d = bf16[130,141] dot(x, y), {ROWS_BY_COLUMNS} }}"
+    )
+    assert strategies(executable)[0].startswith("tiles of 128 x 128")
 
 
 def test_operands_in_any_order():

@@ -48,12 +48,17 @@ KERNELS = {
     ),
     "bf16 product": (
         f"ENTRY e {{ x = bf16[256,256] parameter(0) y = bf16[256,256] parameter(1) ROOT d = f32[256,256] dot(x, y), {DOT} }}",
-        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ld.global.nc.v4"), 128, 10240,
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ld.global.nc.v4"), 128, 20480,
     ),
     "tf32 product": (
         f"ENTRY e {{ x = f32[256,256] parameter(0) y = f32[256,256] parameter(1) ROOT d = f32[256,256] dot(x, y), {DOT}, "
         "algorithm=dot_tf32_tf32_f32 }",
-        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",), 128, 18432,
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",), 144, 36864,
+    ),
+    "large bf16 product": (
+        f"ENTRY e {{ x = bf16[2048,512] parameter(0) y = bf16[512,2048] parameter(1) "
+        f"ROOT d = bf16[2048,2048] dot(x, y), {DOT} }}",
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ld.global.nc.v4", "st.global.b32"), 255, 40960,
     ),
     "rows in stages": (
         f"{ADD}ENTRY e {{ x = f32[64,1000] parameter(0) zero = f32[] constant(0) p = f32[64,1000] exponential(x) "

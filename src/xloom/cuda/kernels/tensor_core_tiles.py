@@ -1,8 +1,13 @@
-"""Products by tensor cores: each warp of a block has a part of the tile, of products of 16 x 8 elements (mma)."""
+"""Products by tensor cores: each warp of a block has a part of the tile, of products of 16 x 8 elements (mma).
+
+Two slices of the operands are in shared memory: one is read while the other is written, and what comes after that is
+on its way to registers. So there is one barrier for each slice.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -13,20 +18,31 @@ from xloom.hlo.dtype import bf16, f16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.llvm import element_access
 from xloom.llvm.loop import allocate
-from xloom.llvm.scalar.conversion import converted
-from xloom.llvm.types import FLOAT, HALF, I16, I32, I64
+from xloom.llvm.scalar.conversion import converted, narrow
+from xloom.llvm.types import FLOAT, HALF, I16, I32, I64, memory_type
 
-SIDE = 64
-"""Rows and columns of a block's tile."""
-PART = 32
-"""Rows and columns of a warp's part."""
 DEPTH = 32
-"""Elements along k in shared memory at once."""
+"""Elements along k of a slice."""
 _PAD = 8
 """Between rows in shared memory: those that a warp reads at once are in different banks."""
 _ROWS, _COLUMNS = 16, 8
 """Of one instruction's output."""
 _RESULT = ir.LiteralStructType([FLOAT] * 4)
+
+
+class Cut(NamedTuple):
+    """How a product is cut: rows and columns of a block's tile, and of a warp's part."""
+
+    rows: int
+    columns: int
+    part_rows: int
+    part_columns: int
+
+
+SMALL = Cut(64, 64, 32, 32)
+LARGE = Cut(128, 128, 32, 64)
+"""For products of which there are enough such tiles for all multiprocessors."""
+_MANY = 64
 
 
 def tensor_core_kind(instruction: Instruction) -> str:
@@ -42,13 +58,14 @@ def tensor_core_kind(instruction: Instruction) -> str:
 
 
 class TensorCoreTiles:
-    """How a product is cut, and the code of a block."""
-
-    threads = WARP * (SIDE // PART) ** 2
+    """The code of a block, and how many there are."""
 
     def __init__(self, instruction: Instruction, product: Product, kind: str):
         self.product, self.kind, self.dtype = product, kind, instruction.shape.dtype
-        self.rows, self.columns = -(-product.m // SIDE), -(-product.n // SIDE)
+        many = product.batch * (product.m // LARGE.rows) * (product.n // LARGE.columns) >= _MANY
+        self.cut = LARGE if many and kind != "tf32" else SMALL
+        self.rows, self.columns = -(-product.m // self.cut.rows), -(-product.n // self.cut.columns)
+        self.threads = WARP * (self.cut.rows // self.cut.part_rows) * (self.cut.columns // self.cut.part_columns)
         self.element = I32 if kind == "tf32" else I16
         self.nbytes = self.element.width // 8
         self.pitch = DEPTH + _PAD * 2 // self.nbytes
@@ -60,78 +77,55 @@ class TensorCoreTiles:
 
     def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value]) -> None:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
-        b, product = kernel.b, self.product
-        kernel.strategy = f"tiles of {SIDE} x {SIDE} by tensor cores ({self.kind}), {DEPTH} deep"
-        shared = [kernel.shared(SIDE * self.pitch * self.nbytes) for _ in range(2)]
+        b, product, cut = kernel.b, self.product, self.cut
+        kernel.strategy = f"tiles of {cut.rows} x {cut.columns} by tensor cores ({self.kind}), {DEPTH} deep"
         tile, column = b.udiv(kernel.block, I64(self.columns)), b.urem(kernel.block, I64(self.columns))
         batch, row = b.udiv(tile, I64(self.rows)), b.urem(tile, I64(self.rows))
-        first = [b.mul(row, I64(SIDE), flags=["nsw"]), b.mul(column, I64(SIDE), flags=["nsw"])]
-        across, down = PART // _COLUMNS, PART // _ROWS
+        first = [b.mul(row, I64(cut.rows), flags=["nsw"]), b.mul(column, I64(cut.columns), flags=["nsw"])]
+        slices = [
+            _Slices(self, kernel, operand, pointer, (start, length, size), batch)
+            for operand, pointer, start, length, size in zip(
+                (product.lhs, product.rhs),
+                pointers,
+                first,
+                (cut.rows, cut.columns),
+                (product.m, product.n),
+                strict=False,
+            )
+        ]
+        warps = cut.columns // cut.part_columns
+        part = [
+            b.mul(b.udiv(kernel.warp, I64(warps)), I64(cut.part_rows)),
+            b.mul(b.urem(kernel.warp, I64(warps)), I64(cut.part_columns)),
+        ]
+        across, down = cut.part_columns // _COLUMNS, cut.part_rows // _ROWS
         sums = [[[_zero(b) for _ in range(4)] for _ in range(across)] for _ in range(down)]
-        warps = SIDE // PART
-        part = [b.mul(x, I64(PART)) for x in (b.udiv(kernel.warp, I64(warps)), b.urem(kernel.warp, I64(warps)))]
         group, within = b.lshr(kernel.lane, I64(2)), b.and_(kernel.lane, I64(3))
-        depth_of_one = 8 if self.kind == "tf32" else 16
+        for operand in slices:
+            operand.fetch(I64(0))
         with strided(b, I64(0), I64(product.k), DEPTH) as depth:
-            for s, (operand, size) in enumerate(((product.lhs, product.m), (product.rhs, product.n))):
-                self._load(kernel, operand, pointers[s], shared[s], first[s], batch, depth, size)
+            buffer = b.and_(b.udiv(depth, I64(DEPTH)), I64(1))
+            for operand in slices:
+                operand.put(buffer)
             kernel.barrier()
-            for k in range(0, DEPTH, depth_of_one):
-                left = [self._left(b, shared[0], part[0], i, k, group, within) for i in range(down)]
-                right = [self._right(b, shared[1], part[1], j, k, group, within) for j in range(across)]
+            following = b.add(depth, I64(DEPTH), flags=["nsw"])
+            with b.if_then(b.icmp_signed("<", following, I64(product.k))):
+                for operand in slices:
+                    operand.fetch(following)
+            for k in range(0, DEPTH, 8 if self.kind == "tf32" else 16):
+                left = [self._left(b, slices[0].at(buffer), part[0], i, k, group, within) for i in range(down)]
+                right = [self._right(b, slices[1].at(buffer), part[1], j, k, group, within) for j in range(across)]
                 for i in range(down):
                     for j in range(across):
                         self._multiply(b, sums[i][j], left[i], right[j])
-            kernel.barrier()
+        corner = [b.add(f, p, flags=["nsw"]) for f, p in zip(first, part, strict=True)]
         for i in range(down):
             for j in range(across):
-                for number, accumulator in enumerate(sums[i][j]):
-                    at = b.add(b.add(first[0], part[0]), b.add(group, I64(i * _ROWS + 8 * (number // 2))))
-                    place = b.add(b.mul(within, I64(2)), I64(j * _COLUMNS + number % 2))
-                    self._store(b, pointers[2], batch, at, b.add(b.add(first[1], part[1]), place), accumulator)
-
-    def _load(
-        self,
-        kernel: KernelBuilder,
-        operand: Operand,
-        pointer: ir.Value,
-        shared: ir.Value,
-        first: ir.Value,
-        batch: ir.Value,
-        depth: ir.Value,
-        size: int,
-    ) -> None:
-        """A slice of an operand to shared memory, k innermost; zeros where there is none."""
-        b = kernel.b
-        along = operand.depth if operand.is_deep else operand.own
-        width = min(operand.aligned(along), 16 // self.nbytes)
-        lengths = (DEPTH, SIDE) if operand.is_deep else (SIDE, DEPTH)
-        base = offset(b, operand.batch, batch)
-        vector = ir.VectorType(self.element, width) if width > 1 else self.element
-        nothing = ir.Constant(vector, [0] * width if width > 1 else 0)
-        with strided(b, kernel.thread, I64(DEPTH * SIDE // width), kernel.threads) as item:
-            inner = b.mul(b.urem(item, I64(lengths[0] // width)), I64(width), flags=["nsw", "nuw"])
-            outer = b.udiv(item, I64(lengths[0] // width))
-            k, line = (inner, outer) if operand.is_deep else (outer, inner)
-            at, deep = b.add(first, line, flags=["nsw"]), b.add(depth, k, flags=["nsw"])
-            inside = b.and_(b.icmp_signed("<", at, I64(size)), b.icmp_signed("<", deep, I64(self.product.k)))
-            slot = allocate(b, vector)
-            b.store(nothing, slot)
-            with b.if_then(inside):
-                index = b.add(base, b.add(offset(b, operand.own, at), offset(b, operand.depth, deep)), flags=["nsw"])
-                address = b.gep(pointer, [index], inbounds=True, source_etype=self.element)
-                b.store(b.load(address, typ=vector, align=width * self.nbytes), slot)
-            value = b.load(slot, typ=vector)
-            place = b.add(b.mul(line, I64(self.pitch), flags=["nsw"]), k, flags=["nsw"])
-            if width == 1 or operand.is_deep:
-                here = b.gep(shared, [place], inbounds=True, source_etype=self.element)
-                b.store(value, here, align=width * self.nbytes)
-            else:
-                for lane in range(width):
-                    here = b.gep(
-                        shared, [b.add(place, I64(lane * self.pitch))], inbounds=True, source_etype=self.element
-                    )
-                    b.store(b.extract_element(value, I32(lane)), here, align=self.nbytes)
+                for half in range(2):
+                    at = b.add(corner[0], b.add(group, I64(i * _ROWS + 8 * half)), flags=["nsw"])
+                    place = b.add(b.mul(within, I64(2), flags=["nsw"]), I64(j * _COLUMNS), flags=["nsw"])
+                    place = b.add(corner[1], place, flags=["nsw"])
+                    self._store(b, pointers[2], batch, at, place, sums[i][j][2 * half : 2 * half + 2])
 
     # -- what a lane has of the operands of an instruction, as PTX says
     def _word(self, b: ir.IRBuilder, shared: ir.Value, line: ir.Value, k: ir.Value) -> ir.Value:
@@ -173,15 +167,101 @@ class TensorCoreTiles:
         batch: ir.Value,
         row: ir.Value,
         column: ir.Value,
-        accumulator: Accumulator,
+        pair: Sequence[Accumulator],
     ) -> None:
+        """Two neighbours of the output, of an even column, where they are inside."""
         product = self.product
-        inside = b.and_(b.icmp_signed("<", row, I64(product.m)), b.icmp_signed("<", column, I64(product.n)))
-        with b.if_then(inside):
-            line = b.add(b.mul(batch, I64(product.m), flags=["nsw"]), row, flags=["nsw"])
-            index = b.add(b.mul(line, I64(product.n), flags=["nsw"]), column, flags=["nsw"])
-            value = converted(b, accumulator.get(), f32, self.dtype)
-            element_access.store(b, pointer, self.dtype, index, value, exact=True)
+        line = b.add(b.mul(batch, I64(product.m), flags=["nsw"]), row, flags=["nsw"])
+        index = b.add(b.mul(line, I64(product.n), flags=["nsw"]), column, flags=["nsw"])
+        is_row = b.icmp_signed("<", row, I64(product.m))
+        if product.n % 2 == 0:
+            kind = ir.VectorType(memory_type(self.dtype), 2)
+            with b.if_then(b.and_(is_row, b.icmp_signed("<", column, I64(product.n)))):
+                vector = ir.Constant(kind, ir.Undefined)
+                for lane, accumulator in enumerate(pair):
+                    value = accumulator.get()
+                    value = value if self.dtype is f32 else narrow(b, value, self.dtype)
+                    vector = b.insert_element(vector, value, I32(lane))
+                address = b.gep(pointer, [index], inbounds=True, source_etype=memory_type(self.dtype))
+                b.store(vector, address, align=2 * self.dtype.bytes)
+            return
+        for lane, accumulator in enumerate(pair):
+            inside = b.and_(is_row, b.icmp_signed("<", column, I64(product.n - lane)))
+            with b.if_then(inside):
+                value = converted(b, accumulator.get(), f32, self.dtype)
+                place = b.add(index, I64(lane), flags=["nsw"])
+                element_access.store(b, pointer, self.dtype, place, value, exact=True)
+
+
+class _Slices:
+    """Slices of one operand: on their way in registers, and two of them in shared memory, with k innermost."""
+
+    def __init__(
+        self,
+        tiles: TensorCoreTiles,
+        kernel: KernelBuilder,
+        operand: Operand,
+        pointer: ir.Value,
+        extent: tuple[ir.Value, int, int],
+        batch: ir.Value,
+    ):
+        """`extent`: where the tile begins, how long it is, and how long the operand."""
+        self._b, self._tiles, self._operand, self._pointer = kernel.b, tiles, operand, pointer
+        self._first, self._length, self._size = extent
+        self._base = offset(kernel.b, operand.batch, batch)
+        along = operand.depth if operand.is_deep else operand.own
+        self._width = min(operand.aligned(along), 16 // tiles.nbytes)
+        self._kind = ir.VectorType(tiles.element, self._width) if self._width > 1 else tiles.element
+        self._nbytes = self._length * tiles.pitch * tiles.nbytes
+        self._shared = kernel.shared(2 * self._nbytes)
+        self._places = [
+            self._place(kernel.b.add(kernel.thread, I64(n * tiles.threads), flags=["nsw", "nuw"]))
+            for n in range(DEPTH * self._length // self._width // tiles.threads)
+        ]
+        self._registers = [allocate(kernel.b, self._kind) for _ in self._places]
+
+    def _place(self, item: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The line and the k of what a thread loads at once."""
+        b, is_deep = self._b, self._operand.is_deep
+        inside = (DEPTH if is_deep else self._length) // self._width
+        inner = b.mul(b.urem(item, I64(inside)), I64(self._width), flags=["nsw", "nuw"])
+        outer = b.udiv(item, I64(inside))
+        return (outer, inner) if is_deep else (inner, outer)
+
+    def fetch(self, depth: ir.Value) -> None:
+        """Loads a slice into registers; zeros where there is none."""
+        b, operand = self._b, self._operand
+        nothing = ir.Constant(self._kind, [0] * self._width if self._width > 1 else 0)
+        for (line, k), slot in zip(self._places, self._registers, strict=True):
+            at, deep = b.add(self._first, line, flags=["nsw"]), b.add(depth, k, flags=["nsw"])
+            is_line = b.icmp_signed("<", at, I64(self._size))
+            b.store(nothing, slot)
+            with b.if_then(b.and_(is_line, b.icmp_signed("<", deep, I64(self._tiles.product.k)))):
+                place = b.add(offset(b, operand.own, at), offset(b, operand.depth, deep), flags=["nsw"])
+                index = b.add(self._base, place, flags=["nsw"])
+                address = b.gep(self._pointer, [index], inbounds=True, source_etype=self._tiles.element)
+                b.store(b.load(address, typ=self._kind, align=self._width * self._tiles.nbytes), slot)
+
+    def put(self, buffer: ir.Value) -> None:
+        """Stores what is in registers to one of both buffers."""
+        b, tiles = self._b, self._tiles
+        shared = self.at(buffer)
+        for (line, k), slot in zip(self._places, self._registers, strict=True):
+            value = b.load(slot, typ=self._kind)
+            place = b.add(b.mul(line, I64(tiles.pitch), flags=["nsw"]), k, flags=["nsw"])
+            if self._width == 1 or self._operand.is_deep:
+                here = b.gep(shared, [place], inbounds=True, source_etype=tiles.element)
+                b.store(value, here, align=self._width * tiles.nbytes)
+                continue
+            for lane in range(self._width):
+                here = b.add(place, I64(lane * tiles.pitch), flags=["nsw"])
+                address = b.gep(shared, [here], inbounds=True, source_etype=tiles.element)
+                b.store(b.extract_element(value, I32(lane)), address, align=tiles.nbytes)
+
+    def at(self, buffer: ir.Value) -> ir.Value:
+        """Where one of both slices lies in shared memory."""
+        number = self._b.mul(buffer, I64(self._nbytes // self._tiles.nbytes), flags=["nsw"])
+        return self._b.gep(self._shared, [number], inbounds=True, source_etype=self._tiles.element)
 
 
 def _zero(b: ir.IRBuilder) -> Accumulator:
