@@ -44,7 +44,13 @@ class DynamicGraph:
 
     def __call__(self, *arguments: Any) -> list[Any]:
         """Runs the program of these shapes, or the one that they share with others."""
-        key = tuple([tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments])
+        key = tuple(
+            [
+                tuple(a.shape) if isinstance(a, torch.Tensor) else a
+                for k, a in enumerate(arguments)
+                if k not in self._symbols.passed_on
+            ]
+        )
         program = self._found(key)
         if program is None and self._shares and len(self._programs) >= EXACT:
             program = self._shared(arguments)

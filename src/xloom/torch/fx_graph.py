@@ -127,6 +127,7 @@ class _Translator:
 
     def run(self) -> Translated:
         placeholders = [n for n in self.graph.graph.nodes if n.op == "placeholder"]
+        self.numbers = {node: number for number, node in enumerate(placeholders)}
         for number, (node, argument) in enumerate(zip(placeholders, self.arguments, strict=True)):
             if any(user.target is not _WITH_EFFECTS for user in node.users):  # not a token, nor what is not read
                 self.values[node] = self._parameter(number, node, argument)
@@ -270,6 +271,8 @@ class _Translator:
                 self.translated.results.append(Same(first[result]))
             elif number in shared:
                 self.translated.results.append(shared[number])
+            elif isinstance(result, Node) and result in self.numbers and not isinstance(value, Instruction):
+                self.translated.results.append(Given(self.numbers[result]))
             elif not isinstance(value, Instruction):
                 self.translated.results.append(Given(None, value))
             elif value in self.parameter_of and _is_argument(result):

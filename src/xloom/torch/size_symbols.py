@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 Symbol = Any
 """One of sympy's."""
@@ -16,19 +16,24 @@ class SizeSymbols:
     """Those of the placeholders of a graph that Dynamo has traced with dynamic shapes."""
 
     def __init__(self, graph: GraphModule):
-        self._values = [n.meta.get("val") for n in graph.graph.nodes if n.op == "placeholder"]
+        placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        self._values = [n.meta.get("val") for n in placeholders]
         self.symbols: list[Symbol] = []
         """Those whose values are known once there are arguments."""
         self._found_in: list[tuple[Symbol, int, int | None]] = []
+        self.passed_on = {k for k, node in enumerate(placeholders) if is_ragged(self._values[k]) and _is_result(node)}
+        """The numbers of arguments that are ragged sizes, and that the graph computes nothing of."""
         unknown = set()
         for number, value in enumerate(self._values):
+            if number in self.passed_on:
+                continue
             sizes: Sequence[Any] = value.shape if isinstance(value, torch.Tensor) else [value]
             for dim, size in enumerate(sizes):
                 if not isinstance(size, torch.SymInt):
                     continue
                 expression = size.node.expr
                 unknown |= expression.free_symbols
-                if expression.is_Symbol and expression not in self.symbols:
+                if expression.is_Symbol and expression not in self.symbols and not is_ragged(size):
                     self.symbols.append(expression)
                     self._found_in.append((expression, number, dim if isinstance(value, torch.Tensor) else None))
         self.complete = unknown <= set(self.symbols)
@@ -43,11 +48,20 @@ class SizeSymbols:
         return [self._argument(value, own, values) for value, own in zip(self._values, given, strict=True)]
 
     def _argument(self, value: Any, given: Any, values: Mapping[Symbol, int]) -> Any:
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, torch.SymInt) and not is_ragged(value):
             return evaluated(value, values)
         if not isinstance(value, torch.Tensor) or all(isinstance(d, int) for d in value.shape):
             return given
         return torch.empty([evaluated(d, values) for d in value.shape], dtype=given.dtype, device="meta")
+
+
+def is_ragged(size: Any) -> bool:
+    """Whether a size is that of a nested tensor's ragged dimension, which stands for the tensor's offsets."""
+    return isinstance(size, torch.SymInt) and size.node.is_nested_int()
+
+
+def _is_result(node: Node) -> bool:
+    return all(user.op == "output" for user in node.users)
 
 
 def evaluated(number: Any, values: Mapping[Symbol, int]) -> int:

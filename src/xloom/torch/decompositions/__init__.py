@@ -17,6 +17,7 @@ FAMILIES = (
     "grid_sampler",
     "hinge_loss",
     "histogram",
+    "jagged",
     "linear_cross_entropy",
     "places",
     "pseudo_inverse",
