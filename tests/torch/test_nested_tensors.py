@@ -58,6 +58,7 @@ def test_gradients():
             x = parts(lengths).requires_grad_()
             layer.zero_grad()
             loss(x).backward()
+            assert x.grad is not None
             gradients.append((x.grad.values(), layer.weight.grad))
         torch.testing.assert_close(gradients[0], gradients[1])
 
