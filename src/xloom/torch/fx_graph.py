@@ -197,7 +197,7 @@ class _Translator:
             return None
         if node.target is _WITH_EFFECTS:  # order is that of the program: the token is nothing
             _, target, *args = node.args
-            return [None, *_as_list(self._lowered(node, target, self._value(args), self._value(node.kwargs)))]
+            return [None, *as_list(self._lowered(node, target, self._value(args), self._value(node.kwargs)))]
         return self._lowered(node, node.target, self._value(node.args), self._value(node.kwargs))
 
     def _lowered(self, node: Node, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -242,7 +242,7 @@ class _Translator:
                         raise LoweringError(f"{node.target} inside a branch or a loop", where=_described(node))
                     self.values[node] = self._call(node)
                 elif node.op == "output":
-                    return _as_list(self._value(node.args[0]))
+                    return as_list(self._value(node.args[0]))
             raise LoweringError("the graph has no output", hint=_OF_DYNAMO)
         finally:
             self.g, self.graph = before
@@ -314,7 +314,7 @@ class _Translator:
 
         traced = node.meta.get("val")
         if isinstance(result, (list, tuple)) and traced is not None:
-            return [wide(*pair) for pair in zip(result, _as_list(traced), strict=False)]
+            return [wide(*pair) for pair in zip(result, as_list(traced), strict=False)]
         return wide(result, traced)
 
 
@@ -330,7 +330,7 @@ def _is_argument(node: Node) -> bool:
 def _check(node: Node, result: Any) -> None:
     """What reads the results goes by torch's shapes. Raises LoweringError where a lowering's are others."""
     expected = node.meta.get("val")
-    for ours, theirs in zip(_as_list(result), _as_list(expected), strict=False):
+    for ours, theirs in zip(as_list(result), as_list(expected), strict=False):
         if not isinstance(ours, Instruction) or not isinstance(theirs, FakeTensor):
             continue
         same = ours.shape.dtype is hlo_dtype(theirs.dtype) and ours.shape.rank == theirs.dim()
@@ -350,7 +350,8 @@ def _results_read(node: Node) -> set[int] | None:
     return {int(user.args[1]) for user in node.users}  # type: ignore[call-overload]
 
 
-def _as_list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
+    """Several results as a list, also where there is one."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 

@@ -13,7 +13,7 @@ from xloom.errors import LoweringError
 from xloom.passes.dynamic.resizable import Extent, Resizable, resizable
 from xloom.passes.dynamic.sizes import Affine
 from xloom.torch.compiled_graph import CompiledGraph
-from xloom.torch.fx_graph import Given, Translated, translate
+from xloom.torch.fx_graph import Given, Translated, as_list, translate
 from xloom.torch.graph_memory import OF_MEMORY, order_in_memory
 from xloom.torch.size_symbols import SizeSymbols, Symbol, evaluated
 
@@ -69,7 +69,7 @@ class ResizedGraph:
         made = resizable([(size, each.module) for size, each in samples], position=count)
         (results,) = [node.args[0] for node in graph.graph.nodes if node.op == "output"]
         self._translated = largest
-        nodes = _as_list(results)
+        nodes = as_list(results)
         self._results: list[Any] = [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in nodes]
         self._with_gaps = [
             k
@@ -136,7 +136,3 @@ def _cut(result: torch.Tensor, extents: Mapping[int, Extent], size: int) -> torc
         else:
             result = result.narrow(d, 0, extent.size.at(size))
     return result.clone()  # keeps the order of dimensions in memory
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
