@@ -1,5 +1,7 @@
 """What programs around a model ask for: loaders that pin memory, files, numbers of devices, modes, sparse tensors."""
 
+import pickle
+
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -60,6 +62,24 @@ def test_modes_of_torch_compile(mode):
 def test_a_mode_that_there_is_not():
     with pytest.raises(Exception, match=r"no mode 'fast'.*reduce-overhead"):
         torch.compile(doubled, backend="xloom", mode="fast")(torch.arange(3.0))
+
+
+def test_options_of_inductor_are_ignored_with_a_warning():
+    compiled = torch.compile(doubled, backend="xloom", options={"max_autotune": True, "triton.cudagraphs": False})
+    with pytest.warns(UserWarning, match="mean nothing to xloom: max_autotune, triton.cudagraphs"):
+        assert torch.equal(compiled(torch.arange(3.0)), 2 * torch.arange(3.0))
+
+
+def test_generators_of_the_device():
+    generator = torch.Generator(device="xla").manual_seed(3)
+    assert isinstance(generator, torch.Generator) and isinstance(torch.Generator(), torch.Generator)
+    assert (generator.device, torch.Generator().device) == (torch.device("xla", 0), torch.device("cpu"))
+    restored = pickle.loads(pickle.dumps(generator))
+    first = torch.randn(3, generator=generator, device="xla")
+    assert torch.equal(first, torch.randn(3, generator=restored, device="xla"))
+    assert not torch.equal(first, torch.randn(3, generator=generator, device="xla"))
+    with pytest.raises(RuntimeError, match="no xla:7"):
+        torch.Generator("xla:7")
 
 
 def test_sparse_tensors_have_a_clear_word():

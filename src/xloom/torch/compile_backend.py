@@ -4,6 +4,7 @@ Those of tensors of the device `xla` are recorded as that device's programs are.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -139,21 +140,32 @@ _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagra
 """What `mode=` of torch.compile may say. All mean the same: one native program, tuned for the machine."""
 
 
+def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+    """All options. Inductor's own, as scripts give them that were written for it, change nothing here."""
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
+        from torch._inductor import list_options
+
+        of_inductor = set(list_options())
+        for name in unknown:
+            if name.replace("-", "_") not in of_inductor:
+                raise ValueError(f"xloom has no option {name!r} for torch.compile; it has {', '.join(_OPTIONS)}")
+        warnings.warn(f"options of inductor that mean nothing to xloom: {', '.join(unknown)}", stacklevel=2)
+    return {**_OPTIONS, **{name: value for name, value in options.items() if name in _OPTIONS}}
+
+
 def backend(
     graph: GraphModule, arguments: list[Any], *, options: Mapping[str, Any] | None = None, mode: str = "default"
 ) -> Callable[..., Any]:
     """What torch.compile calls for `backend="xloom"`; `options={"freezing": False}` has weights read at each call.
 
     `options={"passes": "outline{pattern=gelu,target=my_gelu}"}` runs these passes over each graph. On tensors of the
-    device, those of `xloom.torch.passes` run instead. Raises ValueError for options and modes that there are not,
-    PassError for a malformed pipeline.
+    device, those of `xloom.torch.passes` run instead. Warns of inductor's own options. Raises ValueError for unknown
+    options and modes, PassError for a malformed pipeline.
     """
     if mode not in _MODES:
         raise ValueError(f"torch.compile has no mode {mode!r}; it has {', '.join(_MODES)}")
-    unknown = sorted(set(options or {}) - set(_OPTIONS))
-    if unknown:
-        raise ValueError(f"xloom has no option {unknown[0]!r} for torch.compile; it has {', '.join(_OPTIONS)}")
-    chosen = {**_OPTIONS, **(options or {})}
+    chosen = _chosen(options or {})
     passes = chosen["passes"]
     parse_pipeline(passes)
     if _on_device(graph):

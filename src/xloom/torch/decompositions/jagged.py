@@ -15,7 +15,9 @@ from xloom.torch.decompositions.registry import aten, decomposes
 
 
 @decomposes(aten._jagged_to_padded_dense_forward.default)
-def to_padded(values: Tensor, offsets: Sequence[Tensor], max_lengths: Sequence[int], padding_value: float = 0) -> Tensor:
+def to_padded(
+    values: Tensor, offsets: Sequence[Tensor], max_lengths: Sequence[int], padding_value: float = 0
+) -> Tensor:
     """Values [n, ...] as parts [b, length, ...]: what is beyond the length goes, what is beyond a part is padding.
 
     Raises LoweringError for several ragged dimensions.

@@ -12,9 +12,9 @@ from torch.optim.optimizer import _foreach_supported_types, register_optimizer_s
 
 from xloom.torch.lazy.operators import attention, autocast, host_arguments, other_layouts
 from xloom.torch.lazy.recording import dispatch, table
-from xloom.torch.lazy.runtime import accelerator, device_module, dynamo, loaded_memory, transfer
+from xloom.torch.lazy.runtime import accelerator, device_module, dynamo, generators, loaded_memory, transfer
 from xloom.torch.lazy.runtime.execution import flush
-from xloom.torch.lazy.tensor import conversion_methods, tensor, tied_parameters, uninitialized
+from xloom.torch.lazy.tensor import conversion_methods, moved_parameters, tensor, uninitialized
 from xloom.torch.lazy.views import in_place
 
 _python_error_is_set = ctypes.pythonapi.PyErr_Occurred  # raises the error that is set
@@ -89,10 +89,11 @@ def register() -> None:
     torch._register_device_module("xla", sys.modules[device_module.__name__])
     conversion_methods.register()
     uninitialized.register()
-    tied_parameters.register()
+    moved_parameters.register()
     in_place.register()
     dynamo.register()
     accelerator.register()
+    generators.register()
     loaded_memory.register()
     _acc.register_python_privateuseone_hook(_Hook())
     _acc.register_python_privateuseone_device_guard(_Guard())
