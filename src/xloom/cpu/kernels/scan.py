@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
@@ -42,6 +43,10 @@ def scan(kernel: Kernel, instruction: Instruction) -> None:
     if not rows * columns:
         return
     blocks = -(-columns // _COLUMNS)
+    chosen(
+        f"step by step, {min(columns, _COLUMNS)} adjacent columns side by side",
+        f"{rows} rows of {columns} columns are independent of each other; a step needs the one before",
+    )
     dtypes = [s.dtype for s in (*kernel.operands, *kernel.outputs)]
     with kernel.phase(rows * blocks, max(1, _TASK // max(1, size * min(columns, _COLUMNS)))) as phase:
         pointers = [phase.operand(k) for k in range(len(kernel.operands))]

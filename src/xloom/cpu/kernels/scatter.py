@@ -7,6 +7,7 @@ import math
 from llvmlite import ir
 
 from xloom.codegen.elemental.reduce import plain_operator
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import Kind
@@ -96,6 +97,7 @@ def scatter(kernel: Kernel, instruction: Instruction) -> None:
     else:
         items = plan.batches[0].size if plan.batches else 1
     grain = max(_TASK * items // steps, 16 if in_pieces else 1)
+    chosen(*_strategy(plan, in_pieces=in_pieces, owned=owned))
     with kernel.phase(items, min(grain, items)) as phase:
         pointers = [*(phase.output(k) for k in range(count)), *(phase.operand(count + k) for k in range(count + 1))]
         with distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds):
@@ -114,6 +116,27 @@ def scatter(kernel: Kernel, instruction: Instruction) -> None:
                 nest(b, [*rest, *plan.updates], advance(b, zeros, i, first.strides), hints) as offsets,
             ):
                 update(*offsets)
+
+
+def _strategy(plan: _Plan, *, in_pieces: bool, owned: bool) -> tuple[str, str]:
+    """What threads share, and why."""
+    adjacent = plan.window[-1].size if plan.window else 1
+    if owned:
+        return (
+            "each thread goes over all updates, and does those of its own indices",
+            f"updates are of {adjacent} adjacent elements, and there are {plan.owned_size} indices",
+        )
+    if in_pieces:
+        return (
+            "each thread does its piece of every update",
+            f"updates are of {adjacent} adjacent elements, at fewer than {_PLACES} indices",
+        )
+    if plan.batches:
+        return "threads share the batches", f"the {plan.batches[0].size} never meet"
+    return (
+        "one thread, update by update",
+        f"updates of {adjacent} adjacent elements, fewer than {_SPLIT}, may meet anywhere",
+    )
 
 
 class _Update:

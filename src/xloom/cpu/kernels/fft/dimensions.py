@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.fft import plan
 from xloom.cpu.kernels.fft.batched_transform import BatchedTransform, BatchLayout, lanes_of
@@ -77,6 +78,7 @@ class Dimensions:
         """
         width, (source_step, target_step) = plan.split(n, lines), steps or (n, n)
         height = n // width
+        chosen(f"lines of {n} points as matrices of {height} x {width}", plan.why_split(n))
         columns = BatchLayout(source, source_step, width, 1), BatchLayout(target, target_step, 1, height)
         self._lines(height, lines, width, columns, scale, united=n if united else 0)
         again = BatchLayout(target, target_step, height, 1)

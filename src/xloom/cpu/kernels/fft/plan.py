@@ -57,6 +57,11 @@ def split(n: int, lines: int) -> int:
     return 1 if n <= _LONG and (n < _SHORT or lines >= _MANY) else _height(n)
 
 
+def why_split(n: int) -> str:
+    """Why a line of which `split` makes a matrix is not done at once."""
+    return "a line at once would leave the near cache" if n > _LONG else "they are too few to fill vectors"
+
+
 @lru_cache(maxsize=256)
 def _height(n: int) -> int:
     return max(d for d in range(1, int(n**0.5) + 1) if n % d == 0)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernels.fft import plan
 from xloom.cpu.kernels.fft.dimensions import Dimensions, Pointer
 from xloom.cpu.kernels.fft.half_spectrum import ComplexValue, conjugate, product, separated, separated_ends
@@ -28,6 +29,7 @@ _POINTS = 20_000
 def forward(work: Dimensions, lines: int, n: int, source: Pointer, target: Pointer) -> None:
     """From lines of n real points to the first n // 2 + 1 complex ones; the others would be their conjugates."""
     half, dtype = n // 2, work.dtype
+    _tell(n)
     if n % 2 == 0:
         # two real points lie in memory as one complex one
         if not work.halves(lines, half, source, target, 1.0):
@@ -43,9 +45,17 @@ def forward(work: Dimensions, lines: int, n: int, source: Pointer, target: Point
         w.put(dtype, half + 1, w.point, _real_first(w, w.get(dtype, n, w.point)))
 
 
+def _tell(n: int) -> None:
+    if n % 2 == 0:
+        chosen(f"{n} real points as {n // 2} complex ones", "their number is even")
+    else:
+        chosen(f"{n} real points as complex ones without imaginary parts", "their number is odd")
+
+
 def backward(work: Dimensions, lines: int, n: int, source: Pointer, target: Pointer, scale: float) -> None:
     """From n // 2 + 1 complex points to lines of n real ones; imaginary parts that would have to be 0 are not read."""
     half, dtype = n // 2, work.dtype
+    _tell(n)
     if n % 2 == 0:
         if not work.halves(lines, half, source, target, scale):
             work.long_lines(lines, half, source, target, scale, (half + 1, half), united=True)

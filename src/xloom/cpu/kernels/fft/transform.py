@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from llvmlite import ir
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernels.fft import plan
 from xloom.cpu.kernels.fft.butterfly import butterfly
 from xloom.cpu.kernels.linalg.lanes import Lanes, Number, load_scalar
@@ -56,7 +57,15 @@ class Transform:
         """Transforms `data`, and returns the pointer to the result: one of the two."""
         found = plan.radices(self.n)
         if found is None:
+            chosen(
+                f"{self.n} points by a convolution of {self.points}",
+                f"a prime factor of {self.n} is so great that a pass of it would take longer",
+            )
             return self._convolution(b, data, spare)
+        chosen(
+            f"{self.n} points by passes of {' x '.join(map(str, found))}",
+            f"{self.lanes.count} transforms side by side are the lanes of vectors",
+        )
         return self._passes(b, data, spare, self.n, found, self.sign)
 
     def _passes(

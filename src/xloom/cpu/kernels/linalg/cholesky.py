@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from llvmlite import ir
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.linalg.lanes import Lanes, load_scalar
 from xloom.cpu.kernels.linalg.substitution import Substitution, widest
@@ -42,8 +43,14 @@ def cholesky(kernel: Kernel, instruction: Instruction) -> None:
         return
     work = _Work(kernel, instruction["lower"])
     if work.n <= _WHOLE or work.batch > 1:
+        why = f"they have {_WHOLE} rows at most" if work.n <= _WHOLE else "there are several, which threads share"
+        chosen("each matrix by one thread", why)
         work.whole_matrices()
     else:
+        chosen(
+            f"blocks of {work.block} rows: the diagonal block, then strips beside it, which threads share",
+            f"it is a single matrix of more than {_WHOLE} rows",
+        )
         work.blocks()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.form import ShapeGenericProblem, form, form_of
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.linalg.substitution import Substitution, widest
@@ -89,13 +90,20 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
     solution = Substitution(lanes, vectors, instruction["transpose_a"] == "ADJOINT", instruction["unit_diagonal"])
     # strips have full width: the last one does some columns of the one before again
     strips = -(-m // solution.columns)
+    chosen(
+        f"substitution in strips of {solution.columns} right sides, which threads share",
+        "right sides are independent" + ("" if left else "; x a = b is solved transposed"),
+    )
     function = solution.emit(kernel.module, f"{kernel.name}.substitute")
     nbytes = batch * n * m * dtype.bytes
     scratch_numbers = [] if left else [kernel.add_scratch(nbytes)] * 2
     if scratch_numbers and m % solution.columns:
         scratch_numbers[1] = kernel.add_scratch(nbytes)
-    # neighbouring rows of a strip lie far apart: many of them would share few places of the cache
-    packed = kernel.add_scratch(batch * strips * n * (solution.columns * dtype.bytes)) if n > _FEW_ROWS else None
+    packed = None
+    if n > _FEW_ROWS:
+        # neighbouring rows of a strip lie far apart: many of them would share few places of the cache
+        packed = kernel.add_scratch(batch * strips * n * (solution.columns * dtype.bytes))
+        chosen("strips are packed", f"more than {_FEW_ROWS} rows would share few places of the cache")
     if not left:
         transpose(kernel, dtype, (batch, m, n), lambda p: (p.operand(1), p.scratch(scratch_numbers[0])))
     with kernel.phase(batch * strips, greatest(1, _FLOPS // (n * n * solution.columns))) as p:

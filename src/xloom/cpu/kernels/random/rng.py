@@ -7,6 +7,7 @@ from math import pi
 
 from llvmlite import ir
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.random.cipher import LANES, Pair, counters, halves, philox_4x32, splat
 from xloom.cpu.kernels.random.rng_bit_generator import GRAIN, elements, philox_blocks, philox_groups
@@ -41,6 +42,10 @@ def rng(kernel: Kernel, instruction: Instruction) -> None:
     dtype, normal = shape.dtype, instruction["distribution"] == "rng_normal"
     if normal and not dtype.is_float:
         raise LoweringError(f"normal random numbers of type {dtype.name}", where=instruction.name)
+    chosen(
+        f"Philox of {LANES} counters side by side" + (", and Box and Muller's transform" if normal else ""),
+        "the state is a counter, so that threads share the numbers whatever their number",
+    )
     start = kernel.add_scratch(16)
     with kernel.phase() as p, loop(p.b, p.begin, p.end):
         for k, word in enumerate(_advance(p.b, philox_blocks(shape))):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from llvmlite import ir
 
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.random.cipher import (
     LANES,
@@ -35,7 +36,12 @@ GRAIN = 1 << 10
 @kernel("rng-bit-generator")
 def rng_bit_generator(kernel: Kernel, instruction: Instruction) -> None:
     """(next state, bits); the default algorithm is Philox, as in XLA:CPU."""
-    if instruction["algorithm"] == "rng_three_fry":
+    is_threefry = instruction["algorithm"] == "rng_three_fry"
+    chosen(
+        f"{'Threefry' if is_threefry else 'Philox'} of {LANES} counters side by side",
+        "a block of numbers needs no other, so that threads share them",
+    )
+    if is_threefry:
         _threefry(kernel)
     else:
         _philox(kernel)

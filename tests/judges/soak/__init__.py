@@ -1,0 +1,1 @@
+"""Hours of work in minutes: training, dispatches, compilations, processes, cancelled runs and full disks."""

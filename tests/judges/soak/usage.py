@@ -1,0 +1,47 @@
+"""What a process holds, as Linux's /proc tells it."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+_MIB = 1 << 20
+
+
+class Usage(NamedTuple):
+    """Of one process, at one time."""
+
+    memory: float
+    """MiB that are resident and no file's."""
+    files: int
+    threads: int
+
+
+def usage_of(process: int) -> Usage:
+    """Raises FileNotFoundError for a process that there is not."""
+    lines = (_PROC / str(process) / "status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    kib = int(fields["RssAnon"].split()[0])
+    return Usage(kib * 1024 / _MIB, len(os.listdir(_PROC / str(process) / "fd")), int(fields["Threads"]))
+
+
+def descendants(process: int) -> set[int]:
+    """The processes that a process has started and that are still there, and theirs."""
+    found: set[int] = set()
+    for task in (_PROC / str(process) / "task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            try:
+                found |= {child, *descendants(child)}
+            except FileNotFoundError:  # it has ended meanwhile
+                continue
+    return found
+
+
+def growth(values: Sequence[float]) -> float:
+    """How much more the last third has than the second: of the first, what is kept for later is part."""
+    third = len(values) // 3
+    return statistics.median(values[-third:]) - statistics.median(values[third : 2 * third]) if third else 0.0
