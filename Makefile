@@ -146,6 +146,9 @@ bench-workloads: libraries ## Whole workloads with JAX's libraries, xloom as JAX
 bench-checks: setup ## What checks of values cost, each program with and without: [FILTER=matmul] [CHECK=nan,inf,oob] [OUT=checks.jsonl, to go on from]
 	@$(BIN)/python -m benchmarks.checks --filter "$(FILTER)" $(if $(CHECK),--check $(CHECK)) $(if $(OUT),--out "$(OUT)")
 
+bench-regression: setup ## A small set of programs against another version: AGAINST=<commit, checkout or wheel>; which have lost more than 10 %? [FILTER=matmul] [OUT=regression.jsonl]
+	@$(BIN)/python -m benchmarks.regression --against "$(AGAINST)" --filter "$(FILTER)" $(if $(OUT),--out "$(OUT)")
+
 bench-constants: setup ## What tuned constants decide, as they are against half and double; writes benchmarks/CONSTANTS.md: [ONLY=tile,...]
 	@$(BIN)/python -m benchmarks.constants --only "$(ONLY)"
 
@@ -234,6 +237,9 @@ judge-torch-distributed: judges ## torch's distributed tests against Gloo on the
 
 judge-wheel: judges ## Wheel and source distribution, built twice, and installed into clean environments that run their main job: [ONLY=bare,jax]
 	@$(BIN)/python -m tests.judges.wheel --only "$(ONLY)"
+
+soak: setup ## Training, dispatches, compilations, processes, cancelled runs and full disks for MINUTES=60: what grows, is lost or left behind? [ONLY=training,processes] [OUT=soak.json]
+	@$(BIN)/python -m tests.judges.soak --minutes $(or $(MINUTES),60) --only "$(ONLY)" $(if $(OUT),--out "$(OUT)")
 
 judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folder of checkouts> [SAMPLE=300] [SEED=0] [ONLY=optax,lineax] [OUT=build/libraries, to go on from]
 	@$(LIBRARIES)/bin/python -m tests.judges.libraries --from "$(FROM)" --sample $(or $(SAMPLE),300) --seed $(or $(SEED),0) \

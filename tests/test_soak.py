@@ -1,0 +1,39 @@
+"""`make soak`: each activity does a round, and what grows, is wrong or is left behind is said."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.judges.soak import __main__ as harness
+from tests.judges.soak.activities import ACTIVITIES
+from tests.judges.soak.usage import descendants, growth, usage_of
+
+
+@pytest.mark.parametrize("name", ["dispatches", "compilations", "cancellations", "full_disks", "processes"])
+def test_a_round(name):
+    assert next(ACTIVITIES[name]()) > 0
+
+
+def test_what_a_process_holds():
+    mine = usage_of(os.getpid())
+    assert mine.memory > 1 and mine.files >= 3 and mine.threads >= 1
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert child.pid in descendants(os.getpid())
+        child.communicate(b"\n")
+
+
+def test_what_grows_only_at_first_does_not_grow():
+    assert growth([1, 5, 9, 10, 10, 10, 10, 10, 10]) == 0
+    assert growth([1, 2, 3, 4, 5, 6, 7, 8, 9]) == 3
+
+
+def test_a_short_run_and_one_that_is_wrong(tmp_path, monkeypatch):
+    monkeypatch.setattr(harness, "_TURN", 0.5)
+    found = harness.soak(["dispatches"], 0.05, tmp_path)
+    assert found["activities"]["dispatches"]["done"] > 0 and harness.failures(found) == []
+    each = {"wrong": ["AssertionError: x"], "leaks": ["files"]}
+    wrong = {"activities": {"training": each}, "processes left": 1, "files left": ["a"]}
+    said = ["training: AssertionError: x", "training: files grow", "1 processes are left", "a is left"]
+    assert harness.failures(wrong) == said
