@@ -92,9 +92,7 @@ class Side:
 
     def close(self) -> None:
         """Lets it end."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
+        self._process.communicate(timeout=60)
 
 
 @contextmanager

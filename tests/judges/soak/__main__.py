@@ -61,12 +61,10 @@ class Worker:
 
     def end(self) -> None:
         """Lets the process end by itself."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
         try:
-            status = self.process.wait(_ROUND)
-            if status:
-                self.wrong.append(f"exit status {status}")
+            self.process.communicate(timeout=_ROUND)
+            if self.process.returncode:
+                self.wrong.append(f"exit status {self.process.returncode}")
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.wrong.append("it did not end")
