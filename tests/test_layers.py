@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # lowest first; a module belongs to the first row that holds it or a package above it
 LAYERS = [
-    ["xloom.environment", "xloom.errors", "xloom.process_identity", "xloom.trampoline"],
+    ["xloom.deprecation", "xloom.environment", "xloom.errors", "xloom.process_identity", "xloom.trampoline"],
     [
         f"xloom.{name}"
         for name in (

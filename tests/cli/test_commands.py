@@ -1,5 +1,6 @@
 """The command line, through its entry point."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,7 +75,19 @@ def test_info():
     done = xloom("info", CARRIER)
     assert "MyCustomCall: 1, not registered" in done.stdout
     assert "xloom 0.1.0" in xloom("info").stdout
-    assert "XLOOM_TARGET" in xloom("info", "--environment").stdout
+
+
+def test_variables_have_values_and_origins(monkeypatch, tmp_path):
+    monkeypatch.setenv("XLOOM_NUM_THREADS", "3")
+    monkeypatch.setenv("XLOOM_CACHE", "2")
+    monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("XLOOM_TARGET", raising=False)
+    said = xloom("info", "--environment").stdout
+    assert "XLOOM_NUM_THREADS = 3  (the environment)" in said
+    assert re.search(r"XLOOM_TARGET = x86-64\S*  \(default: the host's level of x86-64\)", said)
+    assert "XLOOM_CACHE = 2  (XLOOM_CACHE is '2')" in said
+    assert f"XLOOM_CACHE_DIR = {tmp_path}  (the environment)" in said
+    assert "XLOOM_TRACE   (not set: no trace)" in said
 
 
 def test_missing_file():

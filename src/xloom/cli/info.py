@@ -12,7 +12,7 @@ from rich.table import Table
 
 import xloom
 from xloom.cli.program_input import load_code, load_option, read_program
-from xloom.environment import OTHERS, VARIABLES
+from xloom.cli.variables import variables_text
 from xloom.hlo.module import Module
 
 _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "protobuf", "jax", "jaxlib", "torch")
@@ -21,7 +21,11 @@ _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "protobuf", "jax", "jaxlib", "tor
 @click.command()
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--memory", is_flag=True, help="The bytes that a run needs, and the largest arrays.")
-@click.option("--environment", is_flag=True, help="The variables of the environment that are read, and what they say.")
+@click.option(
+    "--environment",
+    is_flag=True,
+    help="The variables that are read, their values, and where these come from.",
+)
 @load_option
 def info(file: str | None, memory: bool, environment: bool, libraries: tuple[str, ...]) -> None:
     """Say what is in a program, and what of it has no native code; without one, what is installed.
@@ -36,7 +40,7 @@ def info(file: str | None, memory: bool, environment: bool, libraries: tuple[str
     if environment:
         if file is not None or memory:
             raise click.UsageError("--environment is of no program, and stands alone")
-        _environment()
+        click.echo(variables_text(), nl=False)
         return
     if file is None:
         if memory:
@@ -66,14 +70,6 @@ def _installed(console: Console) -> None:
     mpi = library.find()
     state = f"{library.version()}, {mpi.path}" if mpi.path else f"none: {mpi.why_not}"
     console.print(f"  {'MPI':10} {state}", markup=False)
-
-
-def _environment() -> None:
-    for title, variables in (("xloom's own", VARIABLES), ("of other programs", OTHERS)):
-        click.echo(f"{title}:")
-        for variable in variables:
-            state = f"={variable.text}" if variable.text else f"  (not set: {variable.default})"
-            click.echo(f"  {variable}{state}\n      {variable.meaning}")
 
 
 def _program(console: Console, module: Module) -> None:
