@@ -91,16 +91,14 @@ define ptr @{PREFIX}{NOTHING}() {{
 }}
 """
 
-# calls with more arguments than the callee has are harmless in C's calling conventions
-_GUARD = """
-declare ptr @{body}(ptr, ptr, ptr, ptr)
-define ptr @{name}(ptr %a, ptr %b, ptr %c, ptr %d) {{
-  %before = atomicrmw add ptr @{running}, i64 1 seq_cst
-  %flag = load atomic i64, ptr @{retired} seq_cst, align 8
+_GUARDED = f"""
+define internal ptr @guarded(ptr %body, ptr %a, ptr %b, ptr %c, ptr %d) noinline {{
+  %before = atomicrmw add ptr @{PREFIX}{RUNNING}, i64 1 seq_cst
+  %flag = load atomic i64, ptr @{PREFIX}{RETIRED} seq_cst, align 8
   %is_retired = icmp ne i64 %flag, 0
   br i1 %is_retired, label %nothing, label %python
 nothing:
-  %less = atomicrmw sub ptr @{running}, i64 1 seq_cst
+  %less = atomicrmw sub ptr @{PREFIX}{RUNNING}, i64 1 seq_cst
   ret ptr null
 python:
   %kind = alloca ptr
@@ -124,28 +122,37 @@ write:
   br label %run
 run:
   %is_late = phi i1 [false, %python], [true, %clear], [false, %write]
-  %result = call ptr @{body}(ptr %a, ptr %b, ptr %c, ptr %d)
+  %result = call ptr %body(ptr %a, ptr %b, ptr %c, ptr %d)
   %k = load ptr, ptr %kind
   %v = load ptr, ptr %value
   %t = load ptr, ptr %trace
   call void @PyErr_Restore(ptr %k, ptr %v, ptr %t)
   call void @PyGILState_Release(i32 %state)
-  %signal = load i64, ptr @{interrupted}
+  %signal = load i64, ptr @{_INTERRUPTED}
   %is_asked = icmp ne i64 %signal, 0
   %is_interrupted = or i1 %is_asked, %is_late
   br i1 %is_interrupted, label %again, label %done
 again:
-  store i64 0, ptr @{interrupted}
+  store i64 0, ptr @{_INTERRUPTED}
   call void @PyErr_SetInterrupt()
   br label %done
 done:
-  %after = atomicrmw sub ptr @{running}, i64 1 seq_cst
+  %after = atomicrmw sub ptr @{PREFIX}{RUNNING}, i64 1 seq_cst
+  ret ptr %result
+}}
+"""
+"""What all of them do around the function in Python."""
+
+# calls with more arguments than the callee has are harmless in C's calling conventions
+_GUARD = """
+declare ptr @{body}(ptr, ptr, ptr, ptr)
+define ptr @{name}(ptr %a, ptr %b, ptr %c, ptr %d) {{
+  %result = call ptr @guarded(ptr @{body}, ptr %a, ptr %b, ptr %c, ptr %d)
   ret ptr %result
 }}
 """
 
 
 def _ir(names: list[str]) -> str:
-    symbols = {"running": f"{PREFIX}{RUNNING}", "retired": f"{PREFIX}{RETIRED}", "interrupted": _INTERRUPTED}
-    guards = [_GUARD.format(name=f"{PREFIX}{name}", body=f"{_BODY}{name}", **symbols) for name in names]
-    return "".join([jit._NO_TARGET, _DECLARATIONS, *guards, getters.native_ir(PREFIX)])
+    guards = [_GUARD.format(name=f"{PREFIX}{name}", body=f"{_BODY}{name}") for name in names]
+    return "".join([jit._NO_TARGET, _DECLARATIONS, _GUARDED, *guards, getters.native_ir(PREFIX)])
