@@ -231,9 +231,9 @@ judge-distributed: judges ## JAX's tests of several processes against XLA:CPU: F
 	  $(if $(FILES),--files $(FILES)) --out build/distributed
 	@$(BIN)/python -m tests.judges.faults --times $(or $(TIMES),20)
 
-judge-torch-distributed: judges ## torch's distributed tests against Gloo on the CPU: FROM=<checkout of suites adapted to a device> [XLA=<pytorch/xla's folder test>] [SAMPLE=75]
-	@$(BIN)/python -m tests.judges.torch_distributed --from "$(FROM)" --sample $(or $(SAMPLE),75) \
-	  $(if $(XLA),--xla "$(XLA)") --out build/torch_distributed
+judge-torch-distributed: judges ## torch's distributed tests against Gloo on the CPU, those of its wheel and: [FROM=<checkout of suites adapted to a device>] [XLA=<pytorch/xla's folder test>] [SAMPLE=75]
+	@$(BIN)/python -m tests.judges.torch_distributed --sample $(or $(SAMPLE),75) \
+	  $(if $(FROM),--from "$(FROM)") $(if $(XLA),--xla "$(XLA)") --out build/torch_distributed
 
 judge-wheel: judges ## Wheel and source distribution, built twice, and installed into clean environments that run their main job: [ONLY=bare,jax]
 	@$(BIN)/python -m tests.judges.wheel --only "$(ONLY)"

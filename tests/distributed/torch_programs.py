@@ -6,6 +6,7 @@ All run in one start of the processes; each says `ok NAME`, or what was wrong.
 import math
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import traceback
@@ -444,6 +445,17 @@ def other_shapes():
     y = torch.ones(3, device="xla")
     dist.all_reduce(y)
     agree(y, torch.full((3,), 2.0))
+
+
+def one_dies():
+    """The other gets an error that says which."""
+    x = torch.ones(3, device="xla")
+    dist.all_reduce(x)
+    agree(x, torch.full((3,), 2.0))
+    if dist.get_rank():
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(x)
+    x.cpu()
 
 
 def names_of_torch_xla():

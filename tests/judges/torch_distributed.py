@@ -1,6 +1,6 @@
 """torch's distributed tests on the device `xla` and on the CPU, whose group is Gloo's: the same sample of each suite.
 
-    python -m tests.judges.torch_distributed --from <suites adapted to a device> [--xla <pytorch/xla's test folder>]
+    python -m tests.judges.torch_distributed [--from <suites adapted to a device>] [--xla <pytorch/xla's test folder>]
 
 A test counts when it passes with Gloo and applies here; it passes if it does in all of its processes, each of which has
 a device. torch_distributed_child.py runs them, by two processes where torch's classes ask for as many as there are
@@ -87,7 +87,7 @@ def evenly(ids: Sequence[str], count: int) -> list[str]:
 def main() -> int:
     """Judges, and prints a line a suite; 1 if any test crashed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="checkout", required=True, type=Path)
+    parser.add_argument("--from", dest="checkout", type=Path, help="suites adapted to a device, a vendor's checkout")
     parser.add_argument("--xla", type=Path, help="pytorch/xla's folder test")
     parser.add_argument("--sources", help=f"of {', '.join(SOURCES)}, separated by commas")
     parser.add_argument("--sample", type=int, default=75, help="how many tests of a suite; 0 for all")
@@ -96,14 +96,15 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file for the counts of each suite")
     options = parser.parse_args()
     sources = options.out.resolve() / "sources"
-    for side in ("cpu", "xla"):
+    for side in ("cpu", "xla") if options.checkout else ():
         if not (sources / side).exists():
             prepare(options.checkout / "test" / "distributed", sources, side)
             one_device_a_process(sources, side)
     xla = options.xla and options.xla.resolve()
     runner = Runner(partial(child, sources, xla, options.timeout), options.out, options.timeout + 300)
     table: dict[str, Counter[str]] = {}
-    default = [source for source in SOURCES if xla or source != "alone"]
+    has = {"vendor": options.checkout, "wheel": True, "alone": xla}
+    default = [source for source in SOURCES if has[source]]
     for source in options.sources.split(",") if options.sources else default:
         known = runner.sample(source, 0, "xla")
         chosen = {suite: evenly(of_suite(suite, known), options.sample) for suite in SOURCES[source]}
