@@ -118,7 +118,7 @@ def scatter(kernel: Kernel, instruction: Instruction) -> None:
                 update(*offsets)
 
 
-def _strategy(plan: _Plan, *, in_pieces: bool, owned: bool) -> tuple[str, str]:
+def _strategy(plan: ScatterPlan, *, in_pieces: bool, owned: bool) -> tuple[str, str]:
     """What threads share, and why."""
     adjacent = plan.window[-1].size if plan.window else 1
     if owned:
