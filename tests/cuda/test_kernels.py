@@ -84,3 +84,24 @@ def test_what_the_processor_s_kernels_do(line):
         f"dimensions={{}} a = f32[3,6,6] select(d, nines, b) ROOT r = {line} }}"
     )
     assert "of the processor's kernel" in strategies(executable)[-1]
+
+
+@pytest.mark.parametrize(
+    ("dims", "axis", "padding", "strategy"),
+    [
+        ((3, 700), 1, "699_0", "a block along each of 3 rows of 700, 256 elements"),
+        ((5, 40), 1, "0_39", "a block along each of 5 rows of 40, 64 elements"),
+        ((70, 9), 0, "69_0", "a thread along each of 9 rows of 70"),
+    ],
+)
+@pytest.mark.parametrize(("dtype", "operator"), [("f32", "add"), ("bf16", "maximum"), ("s32", "maximum")])
+def test_cumulative_windows(dims, axis, padding, strategy, dtype, operator):
+    shape = f"{dtype}[{dims[0]},{dims[1]}]"
+    size = "x".join(str(d if k == axis else 1) for k, d in enumerate(dims))
+    pad = "x".join(padding if k == axis else "0_0" for k in range(2))
+    executable = agrees(
+        f"f {{ x = {dtype}[] parameter(0) y = {dtype}[] parameter(1) ROOT z = {dtype}[] {operator}(x, y) }}\n"
+        f"ENTRY e {{ x = {shape} parameter(0) i = {dtype}[] constant({0 if operator == 'add' else -9}) "
+        f"ROOT w = {shape} reduce-window(x, i), window={{size={size} pad={pad}}}, to_apply=f }}"
+    )
+    assert strategies(executable)[0].startswith(strategy)

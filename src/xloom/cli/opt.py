@@ -104,6 +104,7 @@ def opt(
       xloom opt --emit asm model.hlo -o model.s
       xloom opt --emit asm --target x86-64-v3 model.hlo
       xloom opt --emit ptx --target sm_90a model.hlo
+      xloom opt --explain kernel --target sm_90a model.hlo    how full is a multiprocessor?
     """
     import xloom.cpu.prepare  # noqa: F401 - registers the backend's passes
     from xloom.passes import run_passes
@@ -149,8 +150,15 @@ def _explained(module: Module, question: str, target: str) -> str:
         raise click.UsageError(f"--explain is one of {', '.join(QUESTIONS)}, then :A or :A,B; and not {question!r}")
     if subject == "fusion":
         return fusion_report(prepared(module), found)
+    machine = target_named(target) if target else process_target()
+    if machine.is_gpu:
+        from xloom.cuda.printers import kernel_choices_text as of_gpu
+
+        if subject != "kernel":
+            raise click.UsageError(f"--explain {subject} is of processors, and {machine.name} is a GPU")
+        return of_gpu(module, found, machine)
     texts = {"memory": memory_places_text, "kernel": kernel_choices_text, "compile-time": compile_times_text}
-    return texts[subject](module, found, target_named(target) if target else process_target())
+    return texts[subject](module, found, machine)
 
 
 def _stage(module: Module, emit: str, target: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from xloom.errors import LoweringError
 from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import AS_OFTEN, loop
@@ -75,7 +76,12 @@ class KernelBuilder:
         annotations.add(self.module.add_metadata(most))
 
     def finished(self) -> DeviceKernel:
-        """The kernel, at whose end the builder is."""
+        """The kernel, at whose end the builder is. Raises LoweringError for one with too much shared memory."""
+        if self._shared_bytes > SHARED_BYTES:
+            raise LoweringError(
+                f"a kernel with {self._shared_bytes} B of shared memory, of {SHARED_BYTES}: {self.strategy}",
+                hint="report it with the program",
+            )
         self.b.ret_void()
         self.b.position_at_end(self._entry)
         self.b.branch(self._start)
@@ -124,6 +130,10 @@ class KernelBuilder:
     def shuffled_down(self, value: Value, offset: int, width: int = WARP) -> Value:
         """The value of the lane `offset` further in each group of `width` lanes; its own where there is none."""
         return self._shuffled("down", value, I32(offset), ((WARP - width) << 8) | (WARP - 1))
+
+    def shuffled_up(self, value: Value, offset: int) -> Value:
+        """The value of the lane `offset` before; its own where there is none."""
+        return self._shuffled("up", value, I32(offset), 0)
 
     def broadcast(self, value: Value, lane: int = 0) -> Value:
         """The value that a lane of the warp has."""

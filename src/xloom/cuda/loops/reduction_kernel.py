@@ -35,6 +35,8 @@ OF_A_BLOCK = 1 << 14
 FEW_RESULTS = 128
 """Blocks that keep all multiprocessors busy."""
 MOST_PARTS = 256
+_MOST_STATE = 160
+"""Bytes of a thread's accumulators that shared memory has room for, of all threads of a block."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ def reduction_plan(stage: LoopBody, reductions: Sequence[Reduction]) -> Reductio
         return ReductionPlan("thread", results, reduced, gone)
     along = max((stride_score(every, v) for v in reduced), default=0)
     across = max((stride_score(every, v) for v in results), default=-1 << 30)
+    nbytes = sum(representation_of(f, k).kept.bytes for f in reductions for k in range(len(f.inits)))
+    if across > along and count >= WARP and nbytes > _MOST_STATE:
+        return ReductionPlan("thread", results, reduced, gone)
     if across > along and count >= WARP:
         groups = -(-count // WARP)
         parts = _parts(extent, groups, THREADS // WARP * 64)

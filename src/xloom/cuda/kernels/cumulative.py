@@ -1,0 +1,163 @@
+"""Cumulative windows in linear time: a block scans a row, by shuffles in warps and shared memory among them."""
+
+from __future__ import annotations
+
+import math
+
+from llvmlite import ir
+
+from xloom.codegen.elemental.reduce import plain_operator
+from xloom.cuda.kernel import THREADS, WARP, KernelBuilder, blocks_for, strided
+from xloom.cuda.lowering import ThunkLowering
+from xloom.hlo.dtype import DType, f32
+from xloom.hlo.instruction import Instruction
+from xloom.llvm import element_access, types
+from xloom.llvm.loop import allocate
+from xloom.llvm.scalar import elementwise  # noqa: F401 - registers the scalar rules
+from xloom.llvm.scalar.conversion import rounded_result
+from xloom.llvm.scalar.identity_value import identity_value
+from xloom.llvm.scalar.operator import Operator
+from xloom.llvm.scalar.rules import RULES
+from xloom.llvm.types import I64, Value
+
+
+def cumulative_axis(instruction: Instruction) -> int | None:
+    """The dimension along which each window is the one before and an element more; None where there is none.
+
+    Only of one operand and one associative operator, whose identity value is known.
+    """
+    operands, window = instruction._operands, instruction["window"]
+    if len(operands) != 2 or not instruction.shape.is_array or instruction.shape.dtype.is_complex:
+        return None
+    shape = operands[0].shape
+    if identity_value(plain_operator(instruction["to_apply"]), shape.dtype) is None:
+        return None
+    moving = [k for k, w in enumerate(window) if w.size != 1 or w.stride != 1 or w.padding_low or w.padding_high]
+    if len(moving) != 1 or any(w.base_dilation != 1 for w in window):
+        return None
+    (axis,) = moving
+    w, size = window[axis], shape.dims[axis]
+    plain = (w.stride, w.window_dilation, w.window_reversal) == (1, 1, False)
+    grows = w.size >= size and (w.padding_low, w.padding_high) in ((w.size - 1, 0), (0, w.size - 1))
+    return axis if plain and grows and w.output_size(size) == size else None
+
+
+def scan_along(lowering: ThunkLowering, instruction: Instruction, axis: int) -> None:
+    """A launch: a block for each row, or a thread for each where neighbours belong to different ones."""
+    shape = instruction.shape
+    if not shape.size:
+        return
+    size, inner = shape.dims[axis], math.prod(shape.dims[axis + 1 :])
+    rows = shape.size // size
+    is_forward = instruction["window"][axis].padding_high == 0
+    arguments = [lowering.operand(0), lowering.operand(1), lowering.output()]
+    distinct = list(dict.fromkeys(arguments))
+    threads = THREADS if inner > 1 else min(THREADS, max(WARP, 1 << (size - 1).bit_length()))
+    builder = KernelBuilder(lowering.target, len(distinct), threads)
+    pointers = [builder.pointers[distinct.index(a)] for a in arguments]
+    scan = _Scan(builder, instruction, pointers, (size, inner), is_forward)
+    if inner > 1:
+        blocks = blocks_for(rows, threads)
+        scan.by_threads(rows, blocks)
+    else:
+        blocks = blocks_for(rows, 1)
+        scan.by_blocks(rows, blocks)
+    lowering.launch(builder.finished(), blocks, distinct)
+
+
+class _Scan:
+    """Emits the scan of rows of `extent[0]` elements that lie `extent[1]` apart."""
+
+    def __init__(
+        self,
+        kernel: KernelBuilder,
+        instruction: Instruction,
+        pointers: list[ir.Value],
+        extent: tuple[int, int],
+        is_forward: bool,
+    ):
+        self._kernel, self._b = kernel, kernel.b
+        self._source, self._initial, self._target = pointers
+        self._size, self._inner = extent
+        self._is_forward = is_forward
+        self._dtype = instruction.shape.dtype
+        self._opcode = plain_operator(instruction["to_apply"])
+        self._kept: DType = f32 if self._dtype.is_float and self._dtype.bits < 32 else self._dtype
+        self._kind = types.register_type(self._kept)
+        self._identity = types.constant(identity_value(self._opcode, self._dtype), self._kept)
+
+    def by_threads(self, rows: int, blocks: int) -> None:
+        """A thread goes along its row."""
+        kernel, b = self._kernel, self._b
+        kernel.strategy = (
+            f"a thread along each of {rows} rows of {self._size}, of which each result is the next element's"
+        )
+        with kernel.each(rows, blocks, kernel.threads, kernel.thread) as row:
+            state = allocate(b, self._kind)
+            b.store(self._load(self._initial, I64(0)), state)
+            with strided(b, I64(0), I64(self._size), 1) as step:
+                place = self._place(row, step)
+                value = self._both(b.load(state, typ=self._kind), self._load(self._source, place))
+                b.store(value, state)
+                self._store(place, value)
+
+    def by_blocks(self, rows: int, blocks: int) -> None:
+        """A block goes along its row, as many elements at a time as it has threads."""
+        kernel, b, threads = self._kernel, self._b, self._kernel.threads
+        kernel.strategy = f"a block along each of {rows} rows of {self._size}, {threads} elements at a time"
+        warps = threads // WARP
+        shared = kernel.shared(warps * self._kept.bytes)
+        with kernel.each_row(rows, blocks) as row:
+            before = allocate(b, self._kind)
+            b.store(self._load(self._initial, I64(0)), before)
+            with strided(b, I64(0), I64(self._size), threads) as first:
+                step = b.add(first, kernel.thread, flags=["nsw"])
+                inside = b.icmp_signed("<", step, I64(self._size))
+                place = self._place(row, step)
+                slot = allocate(b, self._kind)
+                b.store(self._identity, slot)
+                with b.if_then(inside):
+                    b.store(self._load(self._source, place), slot)
+                value = self._of_warp(b.load(slot, typ=self._kind))
+                with b.if_then(b.icmp_signed("==", kernel.lane, I64(WARP - 1))):
+                    element_access.store(b, shared, self._kept, kernel.warp, value, exact=True)
+                kernel.barrier()
+                total = mine = b.load(before, typ=self._kind)
+                for warp in range(warps):
+                    total = self._both(total, element_access.load(b, shared, self._kept, I64(warp)))
+                    if warp + 1 < warps:
+                        mine = b.select(b.icmp_signed(">", kernel.warp, I64(warp)), total, mine)
+                b.store(total, before)
+                with b.if_then(inside):
+                    self._store(place, self._both(mine, value))
+                if self._size > threads or rows > blocks:
+                    kernel.barrier()
+
+    def _of_warp(self, value: Value) -> Value:
+        """What the lanes up to each have together."""
+        kernel, b, offset = self._kernel, self._b, 1
+        while offset < WARP:
+            other = kernel.shuffled_up(value, offset)
+            value = b.select(b.icmp_signed(">=", kernel.lane, I64(offset)), self._both(other, value), value)
+            offset *= 2
+        return value
+
+    def _both(self, x: Value, y: Value) -> Value:
+        operator = Operator(self._opcode, self._kept, (self._kept, self._kept))
+        return RULES[self._opcode](self._b, operator, x, y)
+
+    def _place(self, row: ir.Value, step: ir.Value) -> ir.Value:
+        """Where element number `step` of a row lies, from the end at which windows begin."""
+        b = self._b
+        position = step if self._is_forward else b.sub(I64(self._size - 1), step)
+        outer, column = b.udiv(row, I64(self._inner)), b.urem(row, I64(self._inner))
+        line = b.add(b.mul(outer, I64(self._size), flags=["nsw"]), position, flags=["nsw"])
+        return b.add(b.mul(line, I64(self._inner), flags=["nsw"]), column, flags=["nsw"])
+
+    def _load(self, pointer: ir.Value, index: ir.Value) -> Value:
+        return element_access.load(self._b, pointer, self._dtype, index)
+
+    def _store(self, place: ir.Value, value: Value) -> None:
+        if self._kept is not self._dtype:
+            value = rounded_result(self._b, value, self._dtype)
+        element_access.store(self._b, self._target, self._dtype, place, value)

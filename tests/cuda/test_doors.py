@@ -1,0 +1,85 @@
+"""The doors to kernels for GPUs: the shell, and a client."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import xloom as xl
+from xloom.cli.main import cli
+from xloom.cuda.kernel import DeviceKernel
+from xloom.cuda.printers.kernel_choices import MULTIPROCESSORS, resident_blocks
+from xloom.cuda.program import Launch
+from xloom.cuda.ptxas import Assembled
+from xloom.errors import LoweringError
+from xloom.llvm.target import GPUS
+from xloom.pjrt import Client
+
+TEXT = (
+    "HloModule axpy\nENTRY main { x = f32[4096] parameter(0) y = f32[4096] parameter(1) "
+    "t = f32[4096] tanh(x) ROOT z = f32[4096] add(t, y) }\n"
+)
+
+
+@pytest.fixture
+def model(tmp_path):
+    file = tmp_path / "model.hlo"
+    file.write_text(TEXT)
+    return str(file)
+
+
+def xloom(*arguments):
+    done = CliRunner().invoke(cli, arguments)
+    return done.exit_code, done.output
+
+
+def test_what_opt_prints_of_a_gpu(model):
+    code, text = xloom("opt", "--emit", "launches", model)
+    assert code == 0
+    assert text.splitlines()[1:3] == [
+        "  launch kernel 0 on 4 x 256 threads: %z",
+        "    a thread does 4 of 4096 elements",
+    ]
+    code, text = xloom("opt", "--emit", "ptx", "--target", "sm_90a", model)
+    assert code == 0
+    assert ".target sm_90a" in text
+    code, text = xloom("opt", "--explain", "kernel:z", "--target", "sm_90a", model)
+    assert code == 0
+    assert "8 of the blocks on a multiprocessor, 100 % of its threads" in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--emit", "asm", "--target", "sm_80"), ("--emit", "ptx", "--target", "x86-64-v3")]
+)
+def test_what_a_target_has_not_is_refused(model, arguments):
+    code, text = xloom("opt", *arguments, model)
+    assert code == 2
+    assert "is nothing that" in text
+
+
+def test_run_on_the_emulator(model):
+    code, text = xloom("run", model, "--on", "emulator", "--target", "sm_90a", "--compare", "interpreter")
+    assert code == 0, text
+    assert "equal to interpreter" in text
+
+
+def test_a_client():
+    client = Client.cuda_emulator("sm_90a", devices=2)
+    assert client.compiler.device_kind == "sm_90a"
+    x = np.linspace(-1, 1, 4096, dtype=np.float32)
+    (z,) = client.compile(xl.parse(TEXT)).execute([client.buffer_from_host(x), client.buffer_from_host(x)])
+    np.testing.assert_allclose(np.asarray(z), np.tanh(x) + x, rtol=1e-6)
+
+
+def test_what_has_no_kernels_is_refused_by_name():
+    client = Client.cuda_emulator()
+    text = "ENTRY e { a = f32[] parameter(0) ROOT r = f32[4] rng(a, a), distribution=rng_uniform }"
+    with pytest.raises(LoweringError, match="rng has no kernel for GPUs yet"):
+        client.compile(xl.parse(text))
+
+
+def test_how_full_a_multiprocessor_is():
+    assert set(MULTIPROCESSORS) == set(GPUS)
+    launch = Launch(DeviceKernel("", 256, 0, ""), 1, (), "")
+    made = Assembled(b"", registers=65, spilled_bytes=0, stack_bytes=0, shared_bytes=40 << 10, barriers=0)
+    assert resident_blocks(launch, MULTIPROCESSORS["sm_90"]) == (8, "its threads")
+    assert resident_blocks(launch, MULTIPROCESSORS["sm_90"], made) == (3, "its registers")
