@@ -60,3 +60,30 @@ def test_convolution_and_windows():
         "feature_group_count=2 zero = f32[] constant(0) "
         "ROOT w = f32[2,2,4,6] reduce-window(c, zero), window={size=1x2x3x1 stride=1x2x2x1}, to_apply=add }"
     )
+
+
+CONVOLUTIONS = {
+    "padded": ("2,9,10,16", "3,3,16,24", "2,9,10,24", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 1),
+    "strided": (
+        "1,17,13,8",
+        "5,3,8,40",
+        "1,4,3,40",
+        "size=5x3 stride=4x3 pad=0_0x0_0 rhs_dilate=1x2",
+        "b01f_01io->b01f",
+        1,
+    ),
+    "channels first": ("2,12,9,8", "20,12,3,1", "2,20,7,8", "size=3x1", "bf01_oi01->bf01", 1),
+    "groups": ("2,8,8,16", "3,3,8,32", "2,8,8,32", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 2),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_convolutions_are_products(name, dtype):
+    x, k, y, window, labels, groups = CONVOLUTIONS[name]
+    executable = agrees(
+        f"ENTRY e {{ x = {dtype}[{x}] parameter(0) k = {dtype}[{k}] parameter(1) ROOT c = {dtype}[{y}] convolution(x, k), "
+        f"window={{{window}}}, dim_labels={labels}, feature_group_count={groups} }}"
+    )
+    assert strategies(executable)[-1].startswith("tiles of ")
+    assert ("tensor cores" in strategies(executable)[-1]) == (dtype == "bf16")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Rule = Callable[["ThunkLowering", "Instruction"], None]
 _RULES: dict[str, Rule] = {}
 FILES = {
-    "convolution": "element_nests",
+    "convolution": "dot",
     "dot": "dot",
     "reduce-window": "element_nests",
     "scatter": "scatter",

@@ -1,4 +1,4 @@
-"""Products: in tiles through shared memory, by tensor cores where these have the operands' types."""
+"""Products and convolutions: in tiles through shared memory, by tensor cores where these have the operands' types."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ THIN = 8
 """Rows or columns of a product that is no work for tiles: its elements are reductions."""
 
 
-@kernel("dot")
+@kernel("dot", "convolution")
 def dot(lowering: ThunkLowering, instruction: Instruction) -> None:
-    """One launch, or two for thin products."""
-    product = Product.of(instruction)
-    if min(product.m, product.n, product.k) < THIN or not instruction.shape.size:
+    """One launch, or two for thin products; convolutions are products whose rows are gathered."""
+    is_dot = instruction.opcode == "dot"
+    product = Product.of_dot(instruction) if is_dot else Product.of_convolution(instruction)
+    if product is None or min(product.m, product.n, product.k) < THIN or not instruction.shape.size:
         lowering.nest(nest_for([[instruction]], ()))
         return
     kind = tensor_core_kind(instruction)

@@ -1,4 +1,4 @@
-"""Convolutions and windows: a thread for each element, which goes over all that the element is of."""
+"""Windows: a thread for each element, which goes over its window."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ from xloom.cuda.kernels.cumulative import cumulative_axis, scan_along
 from xloom.cuda.kernels.item_threads import lower_by_items
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.instruction import Instruction
-
-
-@kernel("convolution")
-def convolution(lowering: ThunkLowering, instruction: Instruction) -> None:
-    """One nest."""
-    lowering.nest(nest_for([[instruction]], ()))
 
 
 @kernel("reduce-window")

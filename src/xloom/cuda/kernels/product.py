@@ -1,10 +1,11 @@
-"""A product as strided axes: `c[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`."""
+"""Products as strided axes: `c[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`; convolutions too."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -16,6 +17,24 @@ Axes = tuple[tuple[int, int], ...]
 """Sizes and strides, outermost first."""
 
 
+class Window(NamedTuple):
+    """A dimension of which the position is `out * stride + tap * dilation - padding`, and has to be inside."""
+
+    out: int | None
+    """The number of the operand's own axis that the output moves along; None for a single one."""
+    tap: int | None
+    """The number of the axis along k that the tap moves along."""
+    stride: int
+    dilation: int
+    padding: int
+    size: int
+
+    def is_always_inside(self, own: Axes, depth: Axes) -> bool:
+        """Whether there is nothing to check."""
+        outs, taps = 1 if self.out is None else own[self.out][0], 1 if self.tap is None else depth[self.tap][0]
+        return self.padding <= 0 and (outs - 1) * self.stride + (taps - 1) * self.dilation - self.padding < self.size
+
+
 @dataclass(frozen=True)
 class Operand:
     """The axes of one operand of a product: those of its own dimension, and of the two that it shares."""
@@ -23,33 +42,87 @@ class Operand:
     batch: Axes
     own: Axes
     depth: Axes
+    first: int = 0
+    """Where the element is of which all numbers are 0; less than 0 in padding."""
+    windows: tuple[Window, ...] = field(default=())
 
     @property
     def is_deep(self) -> bool:
         """Whether neighbours in memory are neighbours along k."""
         return bool(self.depth) and self.depth[-1][1] == 1
 
-    def aligned(self, along: Axes) -> int:
-        """How many elements that lie together along some axes can be loaded at once, wherever one begins: 8 or less."""
+    @property
+    def aligned(self) -> int:
+        """How many elements that lie together can be loaded at once, wherever one begins: 8 or less."""
+        along = self.depth if self.is_deep else self.own
         if not along or along[-1][1] != 1:
             return 1
-        numbers = [along[-1][0], *(s for axes in (self.batch, self.own, self.depth) for _, s in axes if s != 1)]
-        return math.gcd(8, *numbers)
+        others = [*self.batch, *self.own, *self.depth]
+        others.remove(along[-1])
+        return math.gcd(8, self.first, along[-1][0], *(stride for _, stride in others))
+
+    def place(self, b: ir.IRBuilder, at: ir.Value, deep: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
+        """Where the element at numbers of the own dimension and of k is, and the conditions on which there is one."""
+        outs, taps = parts(b, self.own, at), parts(b, self.depth, deep)
+        index = b.add(_sum(b, self.own, outs), _sum(b, self.depth, taps), flags=["nsw"])
+        conditions = []
+        for window in self.windows:
+            if window.is_always_inside(self.own, self.depth):
+                continue
+            position = I64(-window.padding)
+            for number, values, factor in ((window.out, outs, window.stride), (window.tap, taps, window.dilation)):
+                if number is not None:
+                    position = b.add(position, b.mul(values[number], I64(factor), flags=["nsw"]), flags=["nsw"])
+            conditions.append(b.icmp_unsigned("<", position, I64(window.size)))
+        return b.add(index, I64(self.first), flags=["nsw"]), conditions
 
 
 @dataclass(frozen=True)
 class Product:
-    """A dot; the output is dense."""
+    """A product; `output` has the axes of its batch, rows and columns."""
 
     lhs: Operand
     rhs: Operand
-    batch: int
-    m: int
-    n: int
-    k: int
+    output: tuple[Axes, Axes, Axes]
+
+    @property
+    def batch(self) -> int:
+        """How many products."""
+        return _size(self.output[0])
+
+    @property
+    def m(self) -> int:
+        """Rows of the output."""
+        return _size(self.output[1])
+
+    @property
+    def n(self) -> int:
+        """Columns of the output."""
+        return _size(self.output[2])
+
+    @property
+    def k(self) -> int:
+        """Elements of each sum."""
+        return _size(self.lhs.depth)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether two neighbours of the output, from an even column on, lie together and aligned."""
+        columns = self.output[2]
+        others = [stride for axes in self.output for _, stride in axes]
+        others.remove(1) if 1 in others else None
+        return bool(columns) and columns[-1][1] == 1 and math.gcd(columns[-1][0], *others) % 2 == 0
+
+    def output_index(self, b: ir.IRBuilder, batch: ir.Value, row: ir.Value, column: ir.Value) -> ir.Value:
+        """Where an element of the output is."""
+        numbers = zip(self.output, (batch, row, column), strict=True)
+        total: ir.Value = I64(0)
+        for axes, number in numbers:
+            total = b.add(total, offset(b, axes, number), flags=["nsw"])
+        return total
 
     @staticmethod
-    def of(instruction: Instruction) -> Product:
+    def of_dot(instruction: Instruction) -> Product:
         """The product that a dot is."""
         lhs, rhs = (o.shape for o in instruction._operands)
         sides = []
@@ -59,16 +132,87 @@ class Product:
             sides.append((batch, own, depth))
         depths = _together(lhs, sides[0][2], rhs, sides[1][2])
         batches = _together(lhs, sides[0][0], rhs, sides[1][0])
-        operands = [
+        left, right = (
             Operand(batches[k], _joined(_axes(shape, sides[k][1])), depths[k]) for k, shape in enumerate((lhs, rhs))
-        ]
-        left, right = operands
-        m, n, k = (math.prod(s for s, _ in axes) for axes in (left.own, right.own, left.depth))
-        return Product(left, right, math.prod(lhs.dims[d] for d in sides[0][0]), m, n, k)
+        )
+        m, n = _size(left.own), _size(right.own)
+        return Product(left, right, (((_size(left.batch), m * n),), ((m, n),), ((n, 1),)))
+
+    @staticmethod
+    def of_convolution(instruction: Instruction) -> Product | None:
+        """The product that a convolution is: rows are the output's places, columns its features; None for others."""
+        lhs, rhs = (o.shape for o in instruction._operands)
+        labels, window = instruction["dim_labels"], instruction["window"]
+        groups = instruction["feature_group_count"]
+        if instruction["batch_group_count"] != 1 or any(w.base_dilation != 1 or w.window_reversal for w in window):
+            return None
+        x, w, y = _strides(lhs), _strides(rhs), _strides(instruction.shape)
+        features, outputs = (
+            rhs.dims[labels.kernel_input_feature],
+            instruction.shape.dims[labels.output_feature] // groups,
+        )
+        own, rows = _Numbered(), _Numbered()
+        own.add(lhs.dims[labels.input_batch], x[labels.input_batch])
+        rows.add(lhs.dims[labels.input_batch], y[labels.output_batch])
+        depth, kernel, windows, first = _Numbered(), _Numbered(), [], 0
+        for dimension, inner, tap, outer in zip(
+            window, labels.input_spatial, labels.kernel_spatial, labels.output_spatial, strict=True
+        ):
+            count = instruction.shape.dims[outer]
+            rows.add(count, y[outer])
+            out = own.add(count, dimension.stride * x[inner])
+            kernel.add(dimension.size, w[tap])
+            number = depth.add(dimension.size, dimension.window_dilation * x[inner])
+            first -= dimension.padding_low * x[inner]
+            windows.append(
+                Window(
+                    out,
+                    number,
+                    dimension.stride,
+                    dimension.window_dilation,
+                    dimension.padding_low,
+                    lhs.dims[inner],
+                )
+            )
+        depth.add(features, x[labels.input_feature])
+        kernel.add(features, w[labels.kernel_input_feature])
+        of_groups = [features * x[labels.input_feature], outputs * w[labels.kernel_output_feature]]
+        left = Operand(((groups, of_groups[0]),), own.axes, depth.axes, first, tuple(windows))
+        right = Operand(((groups, of_groups[1]),), ((outputs, w[labels.kernel_output_feature]),), kernel.axes)
+        columns = ((outputs, y[labels.output_feature]),)
+        return Product(left, right, (((groups, outputs * y[labels.output_feature]),), rows.axes, columns))
+
+
+class _Numbered:
+    """Axes as they are added, those of one element left out."""
+
+    def __init__(self) -> None:
+        self._axes: list[tuple[int, int]] = []
+
+    def add(self, size: int, stride: int) -> int | None:
+        """The number of the axis, if there is one."""
+        if size == 1:
+            return None
+        self._axes.append((size, stride))
+        return len(self._axes) - 1
+
+    @property
+    def axes(self) -> Axes:
+        """All of them."""
+        return tuple(self._axes)
+
+
+def _size(axes: Axes) -> int:
+    return math.prod(size for size, _ in axes)
+
+
+def _strides(shape: Shape) -> list[int]:
+    return [math.prod(shape.dims[d + 1 :]) for d in range(shape.rank)]
 
 
 def _axes(shape: Shape, dims: Sequence[int]) -> Axes:
-    return tuple((shape.dims[d], math.prod(shape.dims[d + 1 :])) for d in dims if shape.dims[d] != 1)
+    strides = _strides(shape)
+    return tuple((shape.dims[d], strides[d]) for d in dims if shape.dims[d] != 1)
 
 
 def _joined(axes: Axes) -> Axes:
@@ -93,12 +237,24 @@ def _together(lhs: Shape, lhs_dims: Sequence[int], rhs: Shape, rhs_dims: Sequenc
     return tuple((s, x) for s, x, _ in out), tuple((s, y) for s, _, y in out)
 
 
-def offset(b: ir.IRBuilder, axes: Axes, number: ir.Value) -> ir.Value:
-    """Where element `number` (i64) of some axes lies."""
-    total: ir.Value = I64(0)
-    for position, (size, stride) in reversed(list(enumerate(axes))):
+def parts(b: ir.IRBuilder, axes: Axes, number: ir.Value) -> list[ir.Value]:
+    """Where element `number` (i64) of some axes is along each."""
+    found = []
+    for position, (size, _) in reversed(list(enumerate(axes))):
         part = number
         if position:
             part, number = b.urem(number, I64(size)), b.udiv(number, I64(size))
-        total = b.add(total, b.mul(part, I64(stride), flags=["nsw"]), flags=["nsw"])
+        found.append(part)
+    return found[::-1]
+
+
+def offset(b: ir.IRBuilder, axes: Axes, number: ir.Value) -> ir.Value:
+    """Where element `number` (i64) of some axes lies."""
+    return _sum(b, axes, parts(b, axes, number))
+
+
+def _sum(b: ir.IRBuilder, axes: Axes, numbers: Sequence[ir.Value]) -> ir.Value:
+    total: ir.Value = I64(0)
+    for (_, stride), number in zip(axes, numbers, strict=True):
+        total = b.add(total, b.mul(number, I64(stride), flags=["nsw"]), flags=["nsw"])
     return total

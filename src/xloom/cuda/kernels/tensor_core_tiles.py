@@ -7,6 +7,7 @@ on its way to registers. So there is one barrier for each slice.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -171,10 +172,9 @@ class TensorCoreTiles:
     ) -> None:
         """Two neighbours of the output, of an even column, where they are inside."""
         product = self.product
-        line = b.add(b.mul(batch, I64(product.m), flags=["nsw"]), row, flags=["nsw"])
-        index = b.add(b.mul(line, I64(product.n), flags=["nsw"]), column, flags=["nsw"])
         is_row = b.icmp_signed("<", row, I64(product.m))
-        if product.n % 2 == 0:
+        if product.has_pairs:
+            index = product.output_index(b, batch, row, column)
             kind = ir.VectorType(memory_type(self.dtype), 2)
             with b.if_then(b.and_(is_row, b.icmp_signed("<", column, I64(product.n)))):
                 vector = ir.Constant(kind, ir.Undefined)
@@ -189,7 +189,7 @@ class TensorCoreTiles:
             inside = b.and_(is_row, b.icmp_signed("<", column, I64(product.n - lane)))
             with b.if_then(inside):
                 value = converted(b, accumulator.get(), f32, self.dtype)
-                place = b.add(index, I64(lane), flags=["nsw"])
+                place = product.output_index(b, batch, row, b.add(column, I64(lane), flags=["nsw"]))
                 element_access.store(b, pointer, self.dtype, place, value, exact=True)
 
 
@@ -209,8 +209,7 @@ class _Slices:
         self._b, self._tiles, self._operand, self._pointer = kernel.b, tiles, operand, pointer
         self._first, self._length, self._size = extent
         self._base = offset(kernel.b, operand.batch, batch)
-        along = operand.depth if operand.is_deep else operand.own
-        self._width = min(operand.aligned(along), 16 // tiles.nbytes)
+        self._width = min(operand.aligned, 16 // tiles.nbytes)
         self._kind = ir.VectorType(tiles.element, self._width) if self._width > 1 else tiles.element
         self._nbytes = self._length * tiles.pitch * tiles.nbytes
         self._shared = kernel.shared(2 * self._nbytes)
@@ -234,10 +233,11 @@ class _Slices:
         nothing = ir.Constant(self._kind, [0] * self._width if self._width > 1 else 0)
         for (line, k), slot in zip(self._places, self._registers, strict=True):
             at, deep = b.add(self._first, line, flags=["nsw"]), b.add(depth, k, flags=["nsw"])
-            is_line = b.icmp_signed("<", at, I64(self._size))
+            place, conditions = operand.place(b, at, deep)
+            conditions.append(b.icmp_signed("<", at, I64(self._size)))
+            conditions.append(b.icmp_signed("<", deep, I64(self._tiles.product.k)))
             b.store(nothing, slot)
-            with b.if_then(b.and_(is_line, b.icmp_signed("<", deep, I64(self._tiles.product.k)))):
-                place = b.add(offset(b, operand.own, at), offset(b, operand.depth, deep), flags=["nsw"])
+            with b.if_then(reduce(b.and_, conditions)):
                 index = b.add(self._base, place, flags=["nsw"])
                 address = b.gep(self._pointer, [index], inbounds=True, source_etype=self._tiles.element)
                 b.store(b.load(address, typ=self._kind, align=self._width * self._tiles.nbytes), slot)

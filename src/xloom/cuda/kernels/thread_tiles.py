@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from llvmlite import ir
 
@@ -116,15 +117,17 @@ class ThreadTiles:
             else:
                 k, line = b.udiv(item, I64(side)), b.urem(item, I64(side))
             at, deep = b.add(first, line), b.add(depth, k)
-            inside = b.and_(b.icmp_signed("<", at, I64(size)), b.icmp_signed("<", deep, I64(self.product.k)))
+            place, conditions = operand.place(b, at, deep)
+            conditions.append(b.icmp_signed("<", at, I64(size)))
+            conditions.append(b.icmp_signed("<", deep, I64(self.product.k)))
             slot = Accumulator(b, Representation(self.kept))
             slot.set(types.constant(0, self.kept))
-            with b.if_then(inside):
-                index = b.add(base, b.add(offset(b, operand.own, at), offset(b, operand.depth, deep)), flags=["nsw"])
+            with b.if_then(reduce(b.and_, conditions)):
+                index = b.add(base, place, flags=["nsw"])
                 value = element_access.load(b, pointer, source, index)
                 slot.set(converted(b, value, source, self.kept))
-            place = b.add(b.mul(k, I64(side + _PAD)), line)
-            element_access.store(b, shared, self.kept, place, slot.get(), exact=True)
+            here = b.add(b.mul(k, I64(side + _PAD)), line)
+            element_access.store(b, shared, self.kept, here, slot.get(), exact=True)
 
     def _line(self, b: ir.IRBuilder, shared: ir.Value, first: ir.Value) -> list[Value]:
         """What a thread has of a line in shared memory, from element `first` on, by as few loads as it takes."""
@@ -162,7 +165,6 @@ class ThreadTiles:
                 column = b.add(place[1], I64(j))
                 inside = b.and_(b.icmp_signed("<", row, I64(product.m)), b.icmp_signed("<", column, I64(product.n)))
                 with b.if_then(inside):
-                    line = b.add(b.mul(batch, I64(product.m), flags=["nsw"]), row, flags=["nsw"])
-                    index = b.add(b.mul(line, I64(product.n), flags=["nsw"]), column, flags=["nsw"])
+                    index = product.output_index(b, batch, row, column)
                     value = converted(b, sums[i][j].get(), self.kept, self.dtype)
                     element_access.store(b, pointer, self.dtype, index, value, exact=True)
