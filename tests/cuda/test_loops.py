@@ -69,6 +69,20 @@ def test_rows_in_stages():
     assert launch.kernel.shared_bytes < 3000
 
 
+def test_what_other_threads_write_before_a_barrier_is_read_after_it():
+    """LLVM takes it that a barrier changes nothing behind a pointer that meets no other: those are read only."""
+    executable = agrees(
+        f"{ADD}ENTRY e {{ x = f32[12,300] parameter(0) zero = f32[] constant(0) p = f32[12,300] exponential(x) "
+        "s = f32[12] reduce(p, zero), dimensions={1}, to_apply=add c = f32[12,300] broadcast(s), dimensions={0} "
+        "q = f32[12,300] divide(p, c) ROOT t = (f32[12,300], f32[12]) tuple(q, s) }"
+    )
+    (launch,) = executable.program.launches
+    (head,) = [line for line in launch.kernel.text.splitlines() if line.startswith("define ptx_kernel")]
+    kinds = [allocation.kind for allocation in launch.arguments]
+    apart = ["noalias" in argument for argument in head.partition("(")[2].split(",")]
+    assert apart == [kind == "argument" for kind in kinds]
+
+
 def test_rows_whose_values_have_no_room_in_shared_memory():
     executable = agrees(
         f"{ADD}ENTRY e {{ x = f32[8,20000] parameter(0) zero = f32[] constant(0) p = f32[8,20000] sine(x) "

@@ -56,11 +56,11 @@ class KernelBuilder:
         function.calling_convention = "ptx_kernel"
         function.attributes.add("nounwind")
         for argument in function.args:
-            argument.add_attribute("noalias")
             argument.attributes.align = 16
         self.function = function
         self.pointers: Sequence[ir.Value] = function.args
         self._shared_bytes = 0
+        self._has_barrier = False
         b = self.b = FoldingBuilder(function.append_basic_block("entry"))
         self.thread32 = self._special("tid.x")
         self.block32 = self._special("ctaid.x")
@@ -83,9 +83,32 @@ class KernelBuilder:
                 hint="report it with the program",
             )
         self.b.ret_void()
+        # LLVM believes that a barrier changes nothing that is reached through a pointer that no other one meets
+        written = self._written() if self._has_barrier else set()
+        for argument in self.function.args:
+            if argument not in written:
+                argument.add_attribute("noalias")
         self.b.position_at_end(self._entry)
         self.b.branch(self._start)
         return DeviceKernel(module_text(self.module), self.threads, self._shared_bytes, self.strategy)
+
+    def _written(self) -> set[ir.Value]:
+        """The arguments through which the kernel may store; all of them where one cannot tell."""
+        found: set[ir.Value] = set()
+        for block in self.function.blocks:
+            for instruction in block.instructions:
+                if isinstance(instruction, ir.StoreInstr):
+                    pointer = instruction.operands[1]
+                elif isinstance(instruction, ir.AtomicRMW):
+                    pointer = instruction.operands[0]
+                else:
+                    continue
+                while isinstance(pointer, ir.GEPInstr):
+                    pointer = pointer.pointer
+                if isinstance(pointer, (ir.PhiInstr, ir.SelectInstr)):
+                    return set(self.function.args)
+                found.add(pointer)
+        return found
 
     # -- which thread it is
     def _special(self, register: str) -> ir.Value:
@@ -114,6 +137,7 @@ class KernelBuilder:
     # -- what threads share
     def barrier(self) -> None:
         """Waits for all threads of the block: each has to come here. What they wrote to memory is seen afterwards."""
+        self._has_barrier = True
         name, kind = "llvm.nvvm.barrier.cta.sync.aligned.all", ir.FunctionType(VOID, [I32])
         self.b.call(self.module.globals.get(name) or ir.Function(self.module, kind, name), [I32(0)])
 
