@@ -125,6 +125,7 @@ def test_files_are_loaded_to_the_device(tmp_path, saved_on, mmap):
     assert loaded["matrix"].sum() == (66 if saved_on == "xla" else 66 - 4 - 6 - 8 - 10)  # the device's are copies
     with pytest.raises(RuntimeError, match="XLA device 7"):
         torch.load(tmp_path / "file", map_location="xla:7")
+    torch.serialization._serialization_tls.map_location = None  # torch leaves it as it was where loading fails
 
 
 def test_memory_is_counted():
@@ -156,3 +157,25 @@ def test_random_states_are_kept():
     assert torch.rand(3, device="xla").tolist() == first
     DEVICE.set_rng_state_all(state)
     assert torch.rand(3, device="xla").tolist() == first
+
+
+def test_pickled_parameters_are_parameters():
+    layer = torch.nn.Linear(2, 3).to("xla")
+    layer.bias.requires_grad_(False)
+    restored = pickle.loads(pickle.dumps(layer))
+    assert [type(p) for p in restored.parameters()] == [type(p) for p in layer.parameters()]
+    assert [isinstance(p, torch.nn.Parameter) for p in restored.parameters()] == [True, True]
+    assert [p.requires_grad for p in restored.parameters()] == [True, False]
+    assert torch.equal(restored.weight, layer.weight)
+
+
+def test_data_parallel_is_the_module_itself():
+    layer = torch.nn.Linear(2, 3).to("xla")
+    x = torch.ones(4, 2)
+    assert torch.equal(torch.nn.DataParallel(layer)(x), layer(x.to("xla")))
+
+
+def test_numbers_in_vmap():
+    x = torch.arange(3.0)
+    compiled = torch.compile(torch.func.vmap(lambda a: a.sin() * 2), backend="xloom")
+    torch.testing.assert_close(compiled(x), x.sin() * 2)

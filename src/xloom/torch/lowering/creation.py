@@ -185,8 +185,8 @@ def triu_indices(g: Graph, row: int, col: int, offset: int, dtype: Dtype):
 
 @lowers("aten._to_copy.default")
 def to_copy(g: Graph, x, dtype: Dtype):
-    """x as another dtype."""
-    return g.cast(x, dtype_or(dtype, x.shape.dtype))
+    """x, which may be a number, as another dtype."""
+    return x if dtype is None else g.cast(x, hlo_dtype(dtype))
 
 
 @lowers("prims.convert_element_type.default")

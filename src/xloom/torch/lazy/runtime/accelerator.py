@@ -1,10 +1,11 @@
 """`torch.accelerator`: the device is torch's accelerator, which torch asks in C++ where no Python can answer.
 
-Those questions are functions of `torch._C`; the ones here are about the device alone.
+Those questions are functions of `torch._C`; the ones here are about the device alone, as it is one to `DataParallel`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,6 +20,12 @@ def _capability(device: Any = None) -> dict[str, Any]:
 
 def _allocator_is_initialized() -> bool:
     return True
+
+
+def _scatter(tensor: torch.Tensor, devices: Sequence[int], *_: Any) -> tuple[torch.Tensor]:
+    """A batch's parts on the devices, of which there is one."""
+    (device,) = devices
+    return (tensor.to(torch.device("xla", device)),)
 
 
 _ANSWERS = {
@@ -37,6 +44,8 @@ _ANSWERS = {
 
 def register() -> None:
     """Has torch ask these."""
+    if not hasattr(torch._C, "_scatter"):  # where torch is for CPUs alone
+        torch._C._scatter = _scatter  # type: ignore[attr-defined]
     for name, answer in _ANSWERS.items():
         if hasattr(torch._C, name):  # some are not in each of torch's versions
             setattr(torch._C, name, answer)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._utils import _rebuild_device_tensor_from_cpu_tensor
+from torch._utils import _rebuild_device_tensor_from_cpu_tensor, _rebuild_parameter
 from torch.utils.backend_registration import rename_privateuse1_backend
 
 from xloom.torch.lazy.recording import log
@@ -108,7 +109,9 @@ class XlaTensor(torch.Tensor):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # as torch's own xla tensors are written, so that torch.load's safe mode reads them
+        # as torch's own parameters and xla tensors are written, so that torch.load's safe mode reads them
+        if getattr(self, "_is_param", False):
+            return _rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
         host = self.detach().cpu()
         parts = (host, self.dtype, str(self.device), self.requires_grad)
         return _rebuild_device_tensor_from_cpu_tensor, parts
