@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tests.judges.soak.usage import Usage, descendants, growth, usage_of
 _TURN = 10.0
 """Seconds that an activity has before the next one."""
 _ROUND = 600.0
-"""Seconds after which a round counts as lost."""
+"""Seconds after which a round is lost, and its process ended."""
 _GROWN = Usage(memory=8.0, files=0, threads=0)
 """How much more the last third of a run may hold than the second."""
 _SHORT = 9
@@ -50,7 +51,10 @@ class Worker:
         while time.monotonic() < end and self.process.poll() is None:
             self.process.stdin.write("\n")
             self.process.stdin.flush()
+            late = threading.Timer(_ROUND, self.process.kill)
+            late.start()
             answer: dict[str, Any] = json.loads(self.process.stdout.readline() or '{"wrong": "the process ended"}')
+            late.cancel()
             self.rounds += 1
             self.done += answer.get("done", 0)
             self.seconds += answer.get("seconds", 0.0)

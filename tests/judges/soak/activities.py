@@ -188,6 +188,7 @@ def serve(name: str) -> None:
     """Does a round of an activity for each line of standard input, and says on standard output how much was done."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard if soft else 0))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without one
     rounds = ACTIVITIES[name]()
     for _ in sys.stdin:
         begin = time.monotonic()
