@@ -160,7 +160,7 @@ bench-distributed-training: setup ## Are losses those of one process in 2 and 4;
 	  $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(MODELS),--models $(MODELS)) $(if $(DOORS),--doors $(DOORS)) \
 	  $(if $(OUT),--out "$(OUT)")
 
-judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized] [ON=cpu]
+judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized] [ON=cpu|emulator]
 	@$(BIN)/python -m tests.judges.stablehlo --from "$(FROM)" --suite $(or $(SUITE),testdata) --on $(or $(ON),interpreter)
 
 judge-hlo-text: setup ## HLO text and proto of XLA's own tests against jaxlib: FROM=<checkout of openxla/xla>
@@ -173,7 +173,7 @@ judge-malformed: setup ## Mutants of every format that is read, in children: [CO
 	@$(BIN)/python -m tests.judges.malformed --count $(or $(COUNT),500) --seed $(or $(SEED),0) \
 	  $(if $(FORMATS),--formats $(FORMATS))
 
-judge-differential: setup ## Random programs, ours against: [COUNT=10000] [SEED=0] [AGAINST=jaxlib|interpreter|both] [JUDGE=cpu|interpreter]
+judge-differential: setup ## Random programs, ours against: [COUNT=10000] [SEED=0] [AGAINST=jaxlib|interpreter|both] [JUDGE=cpu|emulator|interpreter]
 	@$(BIN)/python -m tests.judges.differential --count $(or $(COUNT),10000) --seed $(or $(SEED),0) \
 	  --against $(or $(AGAINST),both) --judge $(or $(JUDGE),cpu)
 

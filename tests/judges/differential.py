@@ -1,7 +1,7 @@
 """Random programs on the interpreter, jaxlib's XLA:CPU and the CPU compiler: do they return the same?
 
 python -m tests.judges.differential [--count 10000] [--seed 0] [--against jaxlib|interpreter|both]
-                                    [--judge cpu|interpreter]
+                                    [--judge cpu|emulator|interpreter]
 
 Each side runs in a child process. Values are compared within what rounding allows (see `bounds`): XLA:CPU's with the
 interpreter's, and those of the CPU compiler with either. A disagreement is reduced to its smallest program; those of
@@ -50,13 +50,13 @@ class Judge:
         names = ["interpreter"]
         if against != "interpreter":
             names.append("jaxlib")
-        if judged == "cpu":
-            names.append("cpu")
+        if judged != "interpreter":
+            names.append(judged)
         self.seed = seed
         self.sides = {name: Side(name, folder, timeout) for name in names}
         self.pairs = [("jaxlib", "interpreter")] if "jaxlib" in names else []
-        if judged == "cpu":
-            self.pairs += [("cpu", name) for name in names[:-1] if against in ("both", name)]
+        if judged != "interpreter":
+            self.pairs += [(judged, name) for name in names[:-1] if against in ("both", name)]
         self.counts: Counter[str] = Counter()
         self.judged = self.elements = self.loose = 0
         self._threads = ThreadPoolExecutor(len(names))
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first program")
-    parser.add_argument("--judge", choices=("cpu", "interpreter"), default="cpu", help="the side that is judged")
+    parser.add_argument("--judge", choices=("cpu", "emulator", "interpreter"), default="cpu", help="the side that is judged")
     parser.add_argument("--against", choices=("jaxlib", "interpreter", "both"), default="both")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one program")
     parser.add_argument("--json", help="file for every finding")

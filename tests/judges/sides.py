@@ -72,6 +72,10 @@ def _on_cpu(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]
     return results
 
 
+def _emulated(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return leaves(import_module("xloom.cuda.emulator.executable").emulated(module)(*arguments))
+
+
 def _evaluated(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
     return leaves(import_module("xloom").evaluate(module, *arguments))
 
@@ -87,6 +91,7 @@ SIDES = {
     "interpreter": bounds,
     "jaxlib": run_on_xla_cpu,
     "cpu": _on_cpu,
+    "emulator": _emulated,
     "values": _evaluated,
     "jaxlib, no header": _without_header,
     "cpu, twice": on_cpu,

@@ -1,7 +1,7 @@
 """StableHLO's golden tests on the interpreter or on native code.
 
 python -m tests.judges.stablehlo --from <checkout of openxla/stablehlo> [--suite testdata|interpret|math|quantized]
-    [--on interpreter|cpu]
+    [--on interpreter|cpu|emulator]
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import xloom as xl
 from tests.judges.child import Case, Skipped, report, run_cases
 from tests.judges.stablehlo_cases import Program, programs
+from xloom.cuda.emulator.executable import emulated
 from xloom.interpreter.devices import evaluate_devices
 
 SUITES = {
@@ -45,10 +46,11 @@ def judge(program: Program, on: str) -> str:
 def run(program: Program, on: str) -> list[np.ndarray]:
     """The outputs, those of all devices one after another."""
     module = xl.from_stablehlo(program.module, program.name)
-    if on == "cpu":
+    if on in ("cpu", "emulator"):
         if program.grid is not None:
             raise Skipped("a program for several devices")
-        return _flat(xl.compile(module)(*program.inputs))
+        compiled = xl.compile(module) if on == "cpu" else emulated(module)
+        return _flat(compiled(*program.inputs))
     if program.grid is None:
         return _flat(xl.evaluate(module, *program.inputs))
     replicas, partitions = program.grid
@@ -67,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="checkout", required=True)
     parser.add_argument("--suite", choices=SUITES, default="testdata")
-    parser.add_argument("--on", choices=["interpreter", "cpu"], default="interpreter")
+    parser.add_argument("--on", choices=["interpreter", "cpu", "emulator"], default="interpreter")
     parser.add_argument("--filter", default="", help="a regular expression: only files whose names hold it")
     parser.add_argument("--timeout", type=float, default=90, help="seconds for one case")
     parser.add_argument("--json", help="file for the verdict of each case")
