@@ -238,6 +238,12 @@ judge-torch-distributed: judges ## torch's distributed tests against Gloo on the
 judge-wheel: judges ## Wheel and source distribution, built twice, and installed into clean environments that run their main job: [ONLY=bare,jax]
 	@$(BIN)/python -m tests.judges.wheel --only "$(ONLY)"
 
+paths: judges ## The first five minutes of each kind of user, in clean environments with a clock: [ONLY=jax,student] [WHEEL=dist/xloom.whl]
+	@$(BIN)/python -m tests.judges.paths --only "$(ONLY)" --wheel "$(WHEEL)"
+
+pictures: setup ## The pictures of docs: speed.svg of benchmarks/RESULTS.md, and those of docs/notebooks.md, by Chromium
+	@$(BIN)/python -m benchmarks.family_chart && JAX_PLATFORMS=cpu $(BIN)/python -m docs.site.notebook_pictures
+
 soak: setup ## Training, dispatches, compilations, processes, cancelled runs and full disks for MINUTES=60: what grows, is lost or left behind? [ONLY=training,processes] [OUT=soak.json]
 	@$(BIN)/python -m tests.judges.soak --minutes $(or $(MINUTES),60) --only "$(ONLY)" $(if $(OUT),--out "$(OUT)")
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from benchmarks.chart import chart
 from benchmarks.child import limited_threads
+from benchmarks.family_chart import PAGE, PICTURE, family_chart
 from benchmarks.figures import factor, summarise, summary_lines
 from benchmarks.machine import Machine
 from benchmarks.programs import PROGRAMS, Program
@@ -81,6 +82,8 @@ def main(
         picture = markdown_path.with_name(markdown_path.stem.lower() + ".svg")
         picture.write_text(chart(results))
         markdown_path.write_text(markdown(results, machine, picture.name, f"{level} ({ISA[level]})" if level else ""))
+        if markdown_path == PAGE:
+            PICTURE.write_text(family_chart(PAGE.read_text("utf-8")), "utf-8")
 
 
 def _measure_all(

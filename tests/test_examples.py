@@ -81,6 +81,7 @@ def test_the_systolic_array_is_a_small_file():
         "docs/export.md",
         "docs/get-hlo.md",
         "docs/patterns.md",
+        "docs/notebooks.md",
         "docs/show.md",
         "docs/write-a-backend.md",
         "docs/jax.md",

@@ -172,5 +172,8 @@ def _digest(data: bytes) -> str:
 def _run(command: list[str], source: Path) -> bytes:
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
-        raise CustomCallError(f"{source} does not compile:\n{done.stderr.decode(errors='replace').strip()}")
+        raise CustomCallError(
+            f"{source} does not compile:\n{done.stderr.decode(errors='replace').strip()}",
+            hint="mend the source; set CC, CXX or NVCC for another compiler",
+        )
     return done.stdout

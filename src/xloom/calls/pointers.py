@@ -38,7 +38,9 @@ def register_pointer(
     check_stages(name, by_stage)
     addresses = {stage: address_of(p) for stage, p in by_stage.items()}
     if not all(addresses.values()):
-        raise CustomCallError(f"the pointer for custom call {name!r} is null")
+        raise CustomCallError(
+            f"the pointer for custom call {name!r} is null", hint="pass the address of a function of the library"
+        )
     parameters = parameters_of(by_stage[EXECUTE])
     if parameters:
         abi = agreed_abi(name, abi, abi_by_parameters(name, parameters, platform), platform, "the pointer's type")

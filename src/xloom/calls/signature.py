@@ -145,7 +145,9 @@ def _evaluated(text: str, function: Callable[..., Any]) -> Any:
     try:
         found = eval(text, names)
     except SyntaxError as error:
-        raise CustomCallError(f"the annotation {text!r} is no shape: {error.msg}") from None
+        raise CustomCallError(
+            f"the annotation {text!r} is no shape: {error.msg}", hint="write xl.f32[4], or a NumPy dtype"
+        ) from None
     except Exception:  # imported for type checkers only
         return None
     return None if found == text else found

@@ -130,7 +130,10 @@ class Transfers:
         key, nbytes, has_failed = first[: _HEADER.size].view(np.uint64).tolist()
         face = bytes(first[_HEADER.size : HEADER_BYTES]).split(b"\0", 1)[0].decode("utf-8", "replace")
         if has_failed:
-            raise DistributedError(f"process {other} failed, from which process {me} receives {parcel.label}: {face}")
+            raise DistributedError(
+                f"process {other} failed, from which process {me} receives {parcel.label}: {face}",
+                hint="what that process printed says why: it is above this, or in its own log",
+            )
         fits = (key, nbytes, face) == (parcel.key, array.nbytes, parcel.label)
         data = _bytes_of(array) if fits else np.empty(nbytes, np.uint8)
         if nbytes <= INLINE:
@@ -168,14 +171,20 @@ class Transfers:
         is_done = ctypes.c_int()
         number = library().MPI_Test(ctypes.byref(request), ctypes.byref(is_done), None)
         if number:
-            raise DistributedError(f"a transfer of process {self._process}: {error_text(number)}")
+            raise DistributedError(
+                f"a transfer of process {self._process}: {error_text(number)}",
+                hint="what that process printed says why: it is above this, or in its own log",
+            )
         if is_done.value:
             del self._kept[id(request)]
         return bool(is_done.value)
 
     def _check(self, number: int, other: int) -> None:
         if number:
-            raise DistributedError(f"process {self._process} and process {other}: {error_text(number)}")
+            raise DistributedError(
+                f"process {self._process} and process {other}: {error_text(number)}",
+                hint="what that process printed says why: it is above this, or in its own log",
+            )
 
     def _run(self) -> None:
         """What the thread does."""
@@ -232,7 +241,13 @@ class Transfers:
         except XloomError as error:
             self._end(transfer, error)
         except Exception as error:
-            self._end(transfer, DistributedError(f"a transfer with process {transfer.parcel.other}: {error!r}"))
+            self._end(
+                transfer,
+                DistributedError(
+                    f"a transfer with process {transfer.parcel.other}: {error!r}",
+                    hint="what that process printed says why: it is above this, or in its own log",
+                ),
+            )
 
     def _end(self, transfer: _Transfer, error: XloomError | None) -> None:
         self._under_way.remove(transfer)
@@ -249,7 +264,13 @@ class Transfers:
             gone, why = self._gone.get(parcel.other, (now, ""))
             if now - gone > _GRACE:
                 waited = f"process {me} waited for process {parcel.other}, to {does} {parcel.label}"
-                self._give_up(transfer, DistributedError(f"{waited}: process {parcel.other} {why}"))
+                self._give_up(
+                    transfer,
+                    DistributedError(
+                        f"{waited}: process {parcel.other} {why}",
+                        hint="what that process printed says why: it is above this, or in its own log",
+                    ),
+                )
             elif now - since > self._timeout:
                 self._give_up(
                     transfer,

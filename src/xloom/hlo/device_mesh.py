@@ -29,9 +29,14 @@ class Iota:
         reshape = reshape or (math.prod(dims),)
         permutation = permutation or tuple(range(len(reshape)))
         if sorted(permutation) != list(range(len(reshape))):
-            raise ShapeError(f"{permutation} is not a permutation of {len(reshape)} dimensions")
+            raise ShapeError(
+                f"{permutation} is not a permutation of {len(reshape)} dimensions", hint="name each dimension once"
+            )
         if min(*dims, *reshape, 0) < 0 or math.prod(dims) != math.prod(reshape):
-            raise ShapeError(f"[{_join(dims)}] and [{_join(reshape)}] hold different numbers of devices")
+            raise ShapeError(
+                f"[{_join(dims)}] and [{_join(reshape)}] hold different numbers of devices",
+                hint="the dimensions on both sides have one product",
+            )
         if len(reshape) > 1:
             reshape, permutation = _merged(reshape, permutation)
         return Iota(dims, reshape, permutation)
@@ -40,7 +45,7 @@ class Iota:
         """The device numbers, of shape `dims`. Raises ShapeError when there are too many to list."""
         count = math.prod(self.reshape)
         if count > MAX_DEVICES:
-            raise ShapeError(f"{count} devices are too many to list")
+            raise ShapeError(f"{count} devices are too many to list", hint="write them as iota: <=[n]")
         return np.arange(count).reshape(self.reshape).transpose(self.permutation).reshape(self.dims)
 
     def reshaped(self, dims: tuple[int, ...]) -> Iota:
@@ -195,15 +200,23 @@ class Mesh:
 
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.names):
-            raise ShapeError(f"two axes of a mesh have the same name: {', '.join(self.names)}")
+            raise ShapeError(
+                f"two axes of a mesh have the same name: {', '.join(self.names)}",
+                hint="give each axis a name of its own",
+            )
         if any(s < 1 for s in self.sizes):
-            raise ShapeError("the axes of a mesh have positive sizes")
+            raise ShapeError("the axes of a mesh have positive sizes", hint="leave out axes of no devices")
         if isinstance(self.devices, tuple) and not self.maximal:
             count = math.prod(self.sizes) if self.sizes else 0
             if len(self.devices) != count:
-                raise ShapeError(f"{len(self.devices)} device numbers for a mesh of {count}")
+                raise ShapeError(
+                    f"{len(self.devices)} device numbers for a mesh of {count}",
+                    hint="there are as many devices as the product of the axes",
+                )
             if sorted(self.devices) != list(range(count)) or self.devices == tuple(range(count)):
-                raise ShapeError("the device numbers of a mesh are 0, 1, ... in another order")
+                raise ShapeError(
+                    "the device numbers of a mesh are 0, 1, ... in another order", hint="name each device once"
+                )
 
     @property
     def maximal(self) -> bool:
@@ -226,12 +239,20 @@ class Mesh:
         for axes in groups:
             for axis in axes:
                 if not 0 <= axis.index < len(self.sizes):
-                    raise ShapeError(f"axis {axis.index} of a mesh of {len(self.sizes)} axes")
+                    raise ShapeError(
+                        f"axis {axis.index} of a mesh of {len(self.sizes)} axes", hint="axes are numbered from 0"
+                    )
                 whole = self.sizes[axis.index]
                 if axis.size and (axis.size < 2 or axis.pre_size < 1 or whole % axis.end or axis.size >= whole):
-                    raise ShapeError(f"{self.axis_text(axis)} is not a part of an axis of size {whole}")
+                    raise ShapeError(
+                        f"{self.axis_text(axis)} is not a part of an axis of size {whole}",
+                        hint="parts multiply to the axis' size",
+                    )
                 if any(axis.excludes(other) for other in seen.setdefault(axis.index, [])):
-                    raise ShapeError(f"axis {self.axis_text(axis)} is used twice")
+                    raise ShapeError(
+                        f"axis {self.axis_text(axis)} is used twice",
+                        hint="shard one dimension of the array along an axis",
+                    )
                 seen[axis.index].append(axis)
             for first, second in pairwise(axes):
                 if first.joins(second):

@@ -30,7 +30,10 @@ class ReplicaGroups:
 
     def __post_init__(self) -> None:
         if self.iota is not None and len(self.iota.dims) != 2:
-            raise ShapeError(f"iota replica groups have 2 dimensions, found {len(self.iota.dims)}")
+            raise ShapeError(
+                f"iota replica groups have 2 dimensions, found {len(self.iota.dims)}",
+                hint="write groups x members, as in [2,4]<=[8]",
+            )
         if self.mesh is not None:
             self.mesh.check_axes([self.axes])
 
@@ -97,7 +100,10 @@ class MeshSharding:
         self.mesh.check_axes([*(d.axes for d in self.dims), self.replicated, self.unreduced, self.manual])
         for axes in (self.replicated, self.unreduced, self.manual):
             if list(axes) != sorted(axes, key=lambda a: a.order):
-                raise ShapeError("replicated, unreduced and manual axes stand in the mesh's order")
+                raise ShapeError(
+                    "replicated, unreduced and manual axes stand in the mesh's order",
+                    hint="sort them as the mesh has them",
+                )
 
     def _covers(self, axes: tuple[Axis, ...]) -> bool:
         """True when `axes` are all the axes of the mesh that are longer than 1."""
@@ -152,12 +158,17 @@ class Sharding:
         Raises ShapeError when devices and tiles do not match.
         """
         if not isinstance(devices, Iota) and len(devices) != math.prod(dims):
-            raise ShapeError(f"{len(devices)} devices for {math.prod(dims)} tiles")
+            raise ShapeError(
+                f"{len(devices)} devices for {math.prod(dims)} tiles", hint="there are as many devices as tiles"
+            )
         if not last_tile_dims:
             return Sharding("tiled", devices, dims)
         count = len(dims) - len(last_tile_dims)
         if count < 0:
-            raise ShapeError(f"{len(last_tile_dims)} last tile dimensions in {len(dims)} tile dimensions")
+            raise ShapeError(
+                f"{len(last_tile_dims)} last tile dimensions in {len(dims)} tile dimensions",
+                hint="they are the last of the tile dimensions",
+            )
         first = last_tile_dims[0]
         if set(last_tile_dims) == {first} and math.prod(dims[:count]) == 1 and first != "maximal":
             return Sharding(first)

@@ -14,7 +14,7 @@ Attrs = Mapping[str, Any]
 
 def _all(shapes: Sequence[Shape]) -> Shape:
     if not shapes:
-        raise ShapeError("needs at least one operand")
+        raise ShapeError("needs at least one operand", hint="give it operands")
     return shapes[0] if len(shapes) == 1 else tuple_shape(shapes)
 
 
@@ -36,7 +36,10 @@ def _group_size(attrs: Attrs) -> int:
     groups = attrs.get("replica_groups")
     sizes = {len(g) for g in groups.groups(0)} if groups is not None else {0}
     if len(sizes) != 1 or 0 in sizes:
-        raise ShapeError("the size of the replica groups is not known: write the shape")
+        raise ShapeError(
+            "the size of the replica groups is not known: write the shape",
+            hint="write the result's shape, or replica_groups",
+        )
     return sizes.pop()
 
 

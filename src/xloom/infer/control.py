@@ -17,10 +17,16 @@ def check_arguments(computation: Any, operands: Sequence[Shape]) -> None:
     """Raises ShapeError unless the operands fit the computation's parameters."""
     parameters = computation.parameters
     if len(parameters) != len(operands):
-        raise ShapeError(f"{computation.name} takes {len(parameters)} arguments, found {len(operands)}")
+        raise ShapeError(
+            f"{computation.name} takes {len(parameters)} arguments, found {len(operands)}",
+            hint="give it one operand for each parameter of what it calls",
+        )
     for p, o in zip(parameters, operands, strict=True):
         if not p.shape.compatible(o):
-            raise ShapeError(f"{computation.name} takes {p.shape} as parameter {p.name}, found {o}")
+            raise ShapeError(
+                f"{computation.name} takes {p.shape} as parameter {p.name}, found {o}",
+                hint="convert or reshape the operand, or change the parameter",
+            )
 
 
 @infers("call")
@@ -34,10 +40,13 @@ def call(operands: Sequence[Shape], attrs: Attrs) -> Shape:
 def map_(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     """The operands' dimensions with the element type that the computation returns."""
     if not operands:
-        raise ShapeError("needs at least one operand")
+        raise ShapeError("needs at least one operand", hint="give it operands")
     for other in operands[1:]:
         if other.dims != operands[0].dims:
-            raise ShapeError(f"operands have different dimensions: {operands[0]} and {other}")
+            raise ShapeError(
+                f"operands have different dimensions: {operands[0]} and {other}",
+                hint="broadcast or reshape one of them",
+            )
     return array_shape(attrs["to_apply"].root.shape.dtype, operands[0].dims, operands[0].dynamic)
 
 
@@ -46,12 +55,17 @@ def while_(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     """The state's shape."""
     condition = attrs["condition"].root.shape
     if not condition.is_scalar or condition.dtype.name != "pred":
-        raise ShapeError(f"the condition must return pred[], found {condition}")
+        raise ShapeError(
+            f"the condition must return pred[], found {condition}", hint="make a compare, or another pred[], its root"
+        )
     check_arguments(attrs["condition"], operands)
     check_arguments(attrs["body"], operands)
     body = attrs["body"].root.shape
     if not body.compatible(operands[0]):
-        raise ShapeError(f"the body must return the state {operands[0]}, found {body}")
+        raise ShapeError(
+            f"the body must return the state {operands[0]}, found {body}",
+            hint="make its root a tuple of the parameter's element shapes, in their order",
+        )
     return operands[0]
 
 
@@ -60,11 +74,17 @@ def conditional(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     """What every branch returns."""
     branches = attrs.get("branch_computations") or (attrs["true_computation"], attrs["false_computation"])
     if len(operands) != len(branches) + 1:
-        raise ShapeError(f"{len(branches)} branches take {len(branches) + 1} operands, found {len(operands)}")
+        raise ShapeError(
+            f"{len(branches)} branches take {len(branches) + 1} operands, found {len(operands)}",
+            hint="give one operand for each branch, which is the tuple of what it reads",
+        )
     for branch, operand in zip(branches, operands[1:], strict=True):
         check_arguments(branch, [operand])
         if not branch.root.shape.compatible(branches[0].root.shape):
-            raise ShapeError(f"branches return {branches[0].root.shape} and {branch.root.shape}")
+            raise ShapeError(
+                f"branches return {branches[0].root.shape} and {branch.root.shape}",
+                hint="make the roots of all branches have one shape",
+            )
     return branches[0].root.shape
 
 
@@ -84,7 +104,10 @@ def copy(operands: Sequence[Shape], attrs: Attrs) -> Shape:
 def add_dependency(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     """The shape of the first operand."""
     if not operands[1].is_token:
-        raise ShapeError(f"the second operand must be a token, found {operands[1]}")
+        raise ShapeError(
+            f"the second operand must be a token, found {operands[1]}",
+            hint="make one by after-all, or take that of the operator before",
+        )
     return operands[0]
 
 
@@ -93,7 +116,10 @@ def after_all(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     """A token."""
     for operand in operands:
         if not operand.is_token:
-            raise ShapeError(f"operands must be tokens, found {operand}")
+            raise ShapeError(
+                f"operands must be tokens, found {operand}",
+                hint="make them by after-all, or take those of operators with effects",
+            )
     return token_shape
 
 
@@ -108,9 +134,11 @@ def get_tuple_element(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     """The element's shape."""
     shape, index = operands[0], attrs["index"]
     if not shape.is_tuple:
-        raise ShapeError(f"the operand must be a tuple, found {shape}")
+        raise ShapeError(f"the operand must be a tuple, found {shape}", hint="take elements of tuples alone")
     if not 0 <= index < len(shape.elements):
-        raise ShapeError(f"index={index} is out of range for a tuple of {len(shape.elements)}")
+        raise ShapeError(
+            f"index={index} is out of range for a tuple of {len(shape.elements)}", hint="elements are numbered from 0"
+        )
     return shape.elements[index]
 
 
@@ -146,5 +174,8 @@ def async_done(operands: Sequence[Shape], attrs: Attrs) -> Shape:
 
 def _element(shape: Shape, index: int) -> Shape:
     if not shape.is_tuple or len(shape.elements) <= index:
-        raise ShapeError(f"the operand must be a tuple with element {index}, found {shape}")
+        raise ShapeError(
+            f"the operand must be a tuple with element {index}, found {shape}",
+            hint="give what the start of the pair returns",
+        )
     return shape.elements[index]

@@ -26,7 +26,9 @@ _SHIFTS = {"shift-left", "shift-right-arithmetic", "shift-right-logical", "mulhi
 def require_array(shape: Shape, what: str = "operand") -> Shape:
     """The shape, if an array's. Raises ShapeError otherwise."""
     if not shape.is_array:
-        raise ShapeError(f"{what} must be an array, found {shape}")
+        raise ShapeError(
+            f"{what} must be an array, found {shape}", hint="take an element of the tuple by get-tuple-element"
+        )
     return shape
 
 
@@ -36,7 +38,10 @@ def merged(shapes: Sequence[Shape], dtype_of: Shape | None = None) -> Shape:
     dims, dynamic = list(first.dims), list(first.dynamic or (False,) * first.rank)
     for other in shapes[1:]:
         if other.rank != first.rank:
-            raise ShapeError(f"operands have different ranks: {first} and {other}")
+            raise ShapeError(
+                f"operands have different ranks: {first} and {other}",
+                hint="broadcast or reshape one of them: nothing is broadcast by itself",
+            )
         for k, size in enumerate(other.dims):
             other_dynamic = other.is_dynamic_dimension(k)
             if size == dims[k]:
@@ -48,7 +53,10 @@ def merged(shapes: Sequence[Shape], dtype_of: Shape | None = None) -> Shape:
             elif dynamic[k] or other_dynamic:
                 dims[k], dynamic[k] = min(dims[k], size), True
             else:
-                raise ShapeError(f"operands have different dimensions: {first} and {other}")
+                raise ShapeError(
+                    f"operands have different dimensions: {first} and {other}",
+                    hint="broadcast or reshape one of them: nothing is broadcast by itself",
+                )
     base = dtype_of or first
     layout = base.layout if base.rank == len(dims) else None
     if tuple(dims) == base.dims and tuple(dynamic if any(dynamic) else ()) == base.dynamic:
@@ -63,10 +71,10 @@ def _unary_named(name: str):
         if name in _FLOATING and not (dtype.is_float or dtype.is_complex):
             raise ShapeError(f"needs a floating-point operand, found {dtype.name}", hint="convert it first")
         if name in _INTEGRAL and not (dtype.is_integer or dtype is pred):
-            raise ShapeError(f"needs an integer operand, found {dtype.name}")
+            raise ShapeError(f"needs an integer operand, found {dtype.name}", hint="convert it to s32")
         if name == "is-finite":
             if not (dtype.is_float or dtype.is_complex):
-                raise ShapeError(f"needs a floating-point operand, found {dtype.name}")
+                raise ShapeError(f"needs a floating-point operand, found {dtype.name}", hint="convert it to f32")
             return shape.with_dtype(pred)
         if name in _REAL_RESULT and dtype.is_complex:
             return shape.with_dtype(dtype.real)
@@ -81,17 +89,17 @@ def _binary_named(name: str):
         if lhs.dtype is not rhs.dtype:
             raise ShapeError(f"operands have different element types: {lhs} and {rhs}", hint="convert one of them")
         if name in _INTEGRAL and not (lhs.dtype.is_integer or lhs.dtype is pred):
-            raise ShapeError(f"needs integer operands, found {lhs.dtype.name}")
+            raise ShapeError(f"needs integer operands, found {lhs.dtype.name}", hint="convert them to s32")
         if name in _SHIFTS and not lhs.dtype.is_integer:
-            raise ShapeError(f"needs integer operands, found {lhs.dtype.name}")
+            raise ShapeError(f"needs integer operands, found {lhs.dtype.name}", hint="convert them to s32")
         if name == "atan2" and not (lhs.dtype.is_float or lhs.dtype.is_complex):
-            raise ShapeError(f"needs floating-point operands, found {lhs.dtype.name}")
+            raise ShapeError(f"needs floating-point operands, found {lhs.dtype.name}", hint="convert them to f32")
         shape = merged((lhs, rhs))
         if name == "compare":
             return shape.with_dtype(pred)
         if name == "complex":
             if lhs.dtype.name not in ("f32", "f64"):
-                raise ShapeError(f"needs f32 or f64 operands, found {lhs.dtype.name}")
+                raise ShapeError(f"needs f32 or f64 operands, found {lhs.dtype.name}", hint="convert them to f32")
             return shape.with_dtype(c64 if lhs.dtype.name == "f32" else c128)
         return shape
 
@@ -110,11 +118,15 @@ def reduce_precision(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     """The operand's shape, a floating-point one."""
     shape = require_array(operands[0])
     if not (shape.dtype.is_float or shape.dtype.is_complex):
-        raise ShapeError(f"needs a floating-point operand, found {shape.dtype.name}")
+        raise ShapeError(f"needs a floating-point operand, found {shape.dtype.name}", hint="convert it to f32")
     if attrs["exponent_bits"] < 1:
-        raise ShapeError(f"exponent_bits must be at least 1, found {attrs['exponent_bits']}")
+        raise ShapeError(
+            f"exponent_bits must be at least 1, found {attrs['exponent_bits']}", hint="give from 1 to 11 bits"
+        )
     if attrs["mantissa_bits"] < 0:
-        raise ShapeError(f"mantissa_bits cannot be negative, found {attrs['mantissa_bits']}")
+        raise ShapeError(
+            f"mantissa_bits cannot be negative, found {attrs['mantissa_bits']}", hint="give from 0 to 52 bits"
+        )
     return shape
 
 
@@ -123,11 +135,14 @@ def select(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     """The shape of the branches; the predicate has it too, or is a scalar."""
     chooser, on_true, on_false = operands
     if chooser.dtype is not pred:
-        raise ShapeError(f"the first operand must be pred, found {chooser}")
+        raise ShapeError(f"the first operand must be pred, found {chooser}", hint="compare first: what chooses is pred")
     for branch in (on_true, on_false):
         require_array(branch)
     if on_true.dtype is not on_false.dtype:
-        raise ShapeError(f"branches have different element types: {on_true} and {on_false}")
+        raise ShapeError(
+            f"branches have different element types: {on_true} and {on_false}",
+            hint="convert one of them: operands of one operator have one element type",
+        )
     shape = merged((on_true, on_false))
     return shape if chooser.is_scalar else merged((shape, chooser))
 
@@ -137,7 +152,10 @@ def clamp(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     """The shape of the middle operand; the bounds have it too, or are scalars."""
     low, x, high = (require_array(o) for o in operands)
     if not low.dtype is x.dtype is high.dtype:
-        raise ShapeError(f"operands have different element types: {low}, {x} and {high}")
+        raise ShapeError(
+            f"operands have different element types: {low}, {x} and {high}",
+            hint="convert one of them: operands of one operator have one element type",
+        )
     for bound in (low, high):
         if not bound.is_scalar:
             merged((x, bound))

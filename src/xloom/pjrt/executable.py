@@ -256,7 +256,11 @@ class LoadedExecutable:
 
     def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
         if self.is_deleted:
-            raise PjrtError(Code.FAILED_PRECONDITION, "LoadedExecutable::Execute called on deleted executable")
+            raise PjrtError(
+                Code.FAILED_PRECONDITION,
+                "LoadedExecutable::Execute called on deleted executable",
+                hint="keep the executable until its last run",
+            )
         if len(arguments) != count:
             raise invalid(f"Execute: {len(arguments)} argument lists for {count} devices")
         for replica, row in enumerate(arguments):

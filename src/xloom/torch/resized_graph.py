@@ -54,7 +54,10 @@ class ResizedGraph:
         have one of the sizes that are tried.
         """
         if any(node.target in OF_MEMORY for node in graph.graph.nodes):
-            raise LoweringError("the graph reads memory beyond a tensor's elements")
+            raise LoweringError(
+                "the graph reads memory beyond a tensor's elements",
+                hint="torch._dynamo.mark_static, or dynamic=False, compiles each size by itself",
+            )
         values = symbols.of(arguments)
         self._symbols, self._symbol = symbols, symbol
         self.bound = bound_of(values[symbol])
@@ -64,7 +67,10 @@ class ResizedGraph:
             samples.append((size, translate(graph, given, strided=strided, dense=True)))
         largest = samples[0][1]
         if largest.bases or largest.stretches:
-            raise LoweringError("results of the graph share memory")
+            raise LoweringError(
+                "results of the graph share memory",
+                hint="torch._dynamo.mark_static, or dynamic=False, compiles each size by itself",
+            )
         count = len(largest.arguments)
         made = resizable([(size, each.module) for size, each in samples], position=count)
         (results,) = [node.args[0] for node in graph.graph.nodes if node.op == "output"]

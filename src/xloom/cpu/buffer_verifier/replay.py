@@ -111,7 +111,10 @@ class _Replay:
     def _copy(self, target: BufferAllocation, source: BufferAllocation, nbytes: int) -> None:
         here, there = byte_range(source), byte_range(target)
         if here.end - here.begin != nbytes or there.end - there.begin != nbytes or here.overlaps(there):
-            raise BufferAssignmentError(f"a copy of {nbytes} bytes from {_where(here)} to {_where(there)}")
+            raise BufferAssignmentError(
+                f"a copy of {nbytes} bytes from {_where(here)} to {_where(there)}",
+                hint="report it with the program: xloom reduce --crash makes it small",
+            )
         self.memory.write(there, self.memory.names(here))
 
     # -- loop nests
@@ -151,10 +154,16 @@ class _Replay:
             return
         for other, _ in ((s.target, s) for _, s in stores_of(nest)):
             if other != value and other not in nest.private and spans[other].overlaps(spans[value]):
-                raise BufferAssignmentError(f"{_text(value)} and {_text(other)} are made in the same memory")
+                raise BufferAssignmentError(
+                    f"{_text(value)} and {_text(other)} are made in the same memory",
+                    hint="report it with the program: xloom reduce --crash makes it small",
+                )
         for allocation in event.scratch:
             if any(byte_range(allocation).overlaps(span) for span in spans.values()):
-                raise BufferAssignmentError(f"the scratch memory of {instruction.name} is not its own")
+                raise BufferAssignmentError(
+                    f"the scratch memory of {instruction.name} is not its own",
+                    hint="report it with the program: xloom reduce --crash makes it small",
+                )
         if instruction.opcode == "dynamic-update-slice":
             self.check(defining_value(instruction._operands[0]), ROW_MAJOR, event.allocations[value], instruction.name)
         elif not covers(nest, value, leaf_shapes(instruction.shape)[leaf].size):
@@ -178,7 +187,10 @@ class _Replay:
         for k, nest in enumerate(event.nests):
             for span in _written([nest]):
                 if any(j != k and span.overlaps(other) for other, j in used[span.region]):
-                    raise BufferAssignmentError(f"of two steps at once that use {_where(span)} one writes it")
+                    raise BufferAssignmentError(
+                        f"of two steps at once that use {_where(span)} one writes it",
+                        hint="report it with the program: xloom reduce --crash makes it small",
+                    )
         for nest in event.nests:
             self._write_nest(nest)
 
@@ -215,7 +227,10 @@ class _Replay:
             yield self.run(event.thunks)
             self.check(made, ROW_MAJOR, event.target, "a change of layout")
         elif sorted(event.shape.dims[-2:]) != sorted(2 * event.shape.dims[-1:]) or event.target is not event.source:
-            raise BufferAssignmentError(f"{event.shape} cannot change its layout where it lies")
+            raise BufferAssignmentError(
+                f"{event.shape} cannot change its layout where it lies",
+                hint="report it with the program: xloom reduce --crash makes it small",
+            )
         self.memory.write(byte_range(event.target), moved)
 
     # -- control flow

@@ -83,7 +83,10 @@ def enum(path: str, key: str) -> Codec:
     def read(message: Any, _: Operands) -> str:
         number = get(message)
         if number not in spellings:
-            raise ShapeError(f"there is no {key.replace('_', ' ')} number {number}")
+            raise ShapeError(
+                f"there is no {key.replace('_', ' ')} number {number}",
+                hint="it may be of a newer XLA: write it by the jaxlib that is installed, or as HLO text",
+            )
         return spellings[number]
 
     return Codec(read, lambda value, message: put(numbers[value], message))
@@ -96,7 +99,10 @@ def word(path: str, key: str) -> Codec:
     def read(message: Any, _: Operands) -> str:
         word = text(get(message))
         if word not in ENUMS[key]:
-            raise ShapeError(f"there is no {key.replace('_', ' ')} {word!r}")
+            raise ShapeError(
+                f"there is no {key.replace('_', ' ')} {word!r}",
+                hint="it may be of a newer XLA: write it by the jaxlib that is installed, or as HLO text",
+            )
         return word
 
     return Codec(read, lambda value, message: put(raw(value), message))
@@ -202,7 +208,10 @@ def _read_precision(message: Any, operands: Operands) -> tuple[str, ...] | None:
         return None
     spellings = {number: spelling for spelling, number in ENUMS["precision"].items()}
     if any(number not in spellings for number in found):
-        raise ShapeError(f"no such precision in {list(found)}")
+        raise ShapeError(
+            f"no such precision in {list(found)}",
+            hint="it may be of a newer XLA: write it by the jaxlib that is installed, or as HLO text",
+        )
     return tuple(spellings[number] for number in found)
 
 
@@ -229,7 +238,10 @@ def _read_accuracy(message: Any, _: Operands) -> ResultAccuracy | None:
     if accuracy.HasField("tolerance"):
         return ResultAccuracy(tolerance=(accuracy.tolerance.atol, accuracy.tolerance.rtol, accuracy.tolerance.ulps))
     if accuracy.mode not in (0, 1):
-        raise ShapeError(f"there is no mode number {accuracy.mode}")
+        raise ShapeError(
+            f"there is no mode number {accuracy.mode}",
+            hint="it may be of a newer XLA: write it by the jaxlib that is installed, or as HLO text",
+        )
     return ResultAccuracy("highest") if accuracy.mode else None
 
 
@@ -322,7 +334,10 @@ def _write_source_target(pairs: tuple[tuple[int, int], ...], message: Any) -> No
 def _read_comparison_type(message: Any, operands: Operands) -> str | None:
     word = text(message.comparison_type)
     if word and word not in ENUMS["comparison_type"]:
-        raise ShapeError(f"there is no comparison type {word!r}")
+        raise ShapeError(
+            f"there is no comparison type {word!r}",
+            hint="it may be of a newer XLA: write it by the jaxlib that is installed, or as HLO text",
+        )
     return word if word and operands and word != default_comparison(operands[0].shape) else None
 
 

@@ -29,7 +29,10 @@ def shape_to_bytes(shape: Shape) -> bytes:
 def _dtype(value: int) -> DType:
     found = BY_VALUE.get(value)
     if found is None:
-        raise ShapeError(f"there is no element type number {value}")
+        raise ShapeError(
+            f"there is no element type number {value}",
+            hint="it may be of a newer XLA: write it by the jaxlib that is installed, or as HLO text",
+        )
     return found
 
 

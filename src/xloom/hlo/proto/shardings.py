@@ -39,7 +39,10 @@ def _sharding(message: Any) -> Sharding:
         return _named(message.named_sharding)
     kind = _TYPES.get(message.type)
     if kind is None:
-        raise ShapeError(f"there is no sharding type number {message.type}")
+        raise ShapeError(
+            f"there is no sharding type number {message.type}",
+            hint="it may be of a newer XLA: write it by the jaxlib that is installed, or as HLO text",
+        )
     if kind == "tuple":
         elements = [_sharding(m) for m in message.tuple_shardings]
         if any(e.kind == "tuple" for e in elements):
@@ -65,7 +68,10 @@ def _tiled(message: Any) -> Sharding:
     for number in message.last_tile_dims:
         kind = _TYPES.get(number, "")
         if kind not in ("replicated", "maximal", "manual", "unreduced"):
-            raise ShapeError(f"a last tile dimension cannot be of type number {number}")
+            raise ShapeError(
+                f"a last tile dimension cannot be of type number {number}",
+                hint="it may be of a newer XLA: write it by the jaxlib that is installed, or as HLO text",
+            )
         last_tile_dims.append(kind)
     if message.replicate_on_last_tile_dim:
         last_tile_dims.append("replicated")

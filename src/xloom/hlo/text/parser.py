@@ -75,9 +75,11 @@ class _Parser:
             for alias in config.input_output_alias:
                 result.at(alias.output_index)
                 if not 0 <= alias.parameter < len(parameters):
-                    raise ShapeError(f"the entry has no parameter {alias.parameter}")
+                    raise ShapeError(
+                        f"the entry has no parameter {alias.parameter}", hint="parameters are numbered from 0"
+                    )
         except ShapeError as error:
-            self.cursor.error(f"input_output_alias: {error.message}", max(start, 0))
+            self.cursor.error(f"input_output_alias: {error.message}", max(start, 0), hint=error.hint)
 
     def _computation(self) -> Computation:
         cursor = self.cursor

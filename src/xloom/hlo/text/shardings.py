@@ -43,7 +43,7 @@ def parse_replica_groups(cursor: Cursor) -> ReplicaGroups:
         cursor.expect("<=", "in iota replica groups")
         return ReplicaGroups(iota=parse_iota(cursor, dims))
     except ShapeError as error:
-        cursor.error(error.message, start)
+        cursor.error(error.message, start, hint=error.hint)
 
 
 def parse_sharding(cursor: Cursor) -> Sharding:
@@ -69,7 +69,7 @@ def _single(cursor: Cursor) -> Sharding:
     try:
         return _named(cursor) if starts_mesh(cursor) else _plain(cursor, start)
     except ShapeError as error:
-        cursor.error(error.message, start)
+        cursor.error(error.message, start, hint=error.hint)
 
 
 def _plain(cursor: Cursor, start: int) -> Sharding:

@@ -22,19 +22,30 @@ def check_aliases(i: Instruction) -> None:
     """Raises ShapeError unless each pair of an instruction's aliases is there, and is of one shape."""
     pairs = i.attrs.get("output_to_operand_aliasing", ())
     if pairs and i.opcode not in _ALIASING:
-        raise ShapeError("may not have output_to_operand_aliasing")
+        raise ShapeError(
+            "may not have output_to_operand_aliasing", hint="leave it out: custom calls and fusions alone have it"
+        )
     for alias in pairs:
         if not 0 <= alias.operand < len(i._operands):
-            raise ShapeError(f"output_to_operand_aliasing names operand {alias.operand} of {len(i._operands)}")
+            raise ShapeError(
+                f"output_to_operand_aliasing names operand {alias.operand} of {len(i._operands)}",
+                hint="operands are numbered from 0",
+            )
         if i.opcode == "async-start" and not alias.output_index:
             continue  # the whole state, of which XLA's own tests have some
         output = _content(i.shape.at(alias.output_index))
         operand = _content(i._operands[alias.operand].shape.at(alias.operand_index))
         if not output.compatible(operand):
-            raise ShapeError(f"output_to_operand_aliasing of {output} and {operand}, which differ")
+            raise ShapeError(
+                f"output_to_operand_aliasing of {output} and {operand}, which differ",
+                hint="what shares memory has one shape",
+            )
     if i.opcode == "custom-call":
         if i["custom_call_target"] in _BEGIN_OR_END and len(pairs) != 1:
-            raise ShapeError(f"{i['custom_call_target']} must have one output-to-operand aliasing")
+            raise ShapeError(
+                f"{i['custom_call_target']} must have one output-to-operand aliasing",
+                hint="write output_to_operand_aliasing={{}: (0, {})}",
+            )
         _check_buffers(i)
 
 
@@ -55,12 +66,17 @@ def _check_buffers(i: Instruction) -> None:
     operands = Counter((a.operand, a.operand_index) for a in aliases)
     for index in _buffers(i.shape):
         if index not in outputs and i["custom_call_target"] != "CreateBuffer":
-            raise ShapeError("a buffer is in the results but not in the operands")
+            raise ShapeError(
+                "a buffer is in the results but not in the operands", hint="a call gives back the buffers that it takes"
+            )
     for number, operand in enumerate(i._operands):
         for index in _buffers(operand.shape):
             if operands[number, index] != 1:
                 times = "several times" if operands[number, index] else "not"
-                raise ShapeError(f"a buffer is in the operands, and {times} in the results")
+                raise ShapeError(
+                    f"a buffer is in the operands, and {times} in the results",
+                    hint="a call gives back the buffers that it takes",
+                )
 
 
 def buffer_problems(computation: Computation, where: str) -> Iterator[VerifyError]:

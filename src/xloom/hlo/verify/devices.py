@@ -16,18 +16,26 @@ def check_gather_shapes(i: Instruction) -> None:
     """all-gather takes arrays, and returns a tuple of several or of an asynchronous state."""
     for operand in i._operands:
         if not operand.shape.is_array:
-            raise ShapeError(f"takes arrays, found {operand.shape}")
+            raise ShapeError(
+                f"takes arrays, found {operand.shape}", hint="take elements of tuples by get-tuple-element"
+            )
     if not i.shape.is_tuple and (len(i._operands) > 1 or i.opcode == "all-gather-start"):
-        raise ShapeError(f"returns a tuple, found {i.shape}")
+        raise ShapeError(f"returns a tuple, found {i.shape}", hint="write the tuple of results as its shape")
 
 
 def check_ragged_all_to_all(i: Instruction) -> None:
     """The offsets and sizes are alike, and of rank 1 or 2."""
     rows = [o.shape for o in i._operands[2:]]
     if any(s.dims != rows[0].dims for s in rows):
-        raise ShapeError(f"its offsets and sizes have different shapes: {', '.join(map(str, rows))}")
+        raise ShapeError(
+            f"its offsets and sizes have different shapes: {', '.join(map(str, rows))}",
+            hint="give each an offset and a size",
+        )
     if rows[0].rank not in (1, 2):
-        raise ShapeError(f"its offsets and sizes must be of rank 1 or 2, found {rows[0]}")
+        raise ShapeError(
+            f"its offsets and sizes must be of rank 1 or 2, found {rows[0]}",
+            hint="give a vector for each device, or a matrix",
+        )
 
 
 def check_sharding(i: Instruction) -> None:
@@ -56,7 +64,10 @@ def _check_devices(sharding: Sharding, count: int) -> None:
         numbers = () if devices is None else devices.array().flat if isinstance(devices, Iota) else devices
         for number in numbers:
             if number < 0 or (count > 1 and number >= count):
-                raise ShapeError(f"there is no device {number} for its sharding, of {count}")
+                raise ShapeError(
+                    f"there is no device {number} for its sharding, of {count}",
+                    hint="set num_partitions or replica_count in the module's header",
+                )
 
 
 def sharding_problems(i: Instruction) -> str:

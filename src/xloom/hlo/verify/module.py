@@ -137,9 +137,12 @@ def _configuration(module: Module) -> Iterator[VerifyError]:
         try:
             output = entry.root.shape.at(alias.output_index)
             if not 0 <= alias.parameter < len(parameters):
-                raise ShapeError(f"the entry has no parameter {alias.parameter}")
+                raise ShapeError(f"the entry has no parameter {alias.parameter}", hint="parameters are numbered from 0")
             given = parameters[alias.parameter].at(alias.parameter_index)
             if output.nbytes != given.nbytes:
-                raise ShapeError(f"output {output} cannot share memory with parameter {given}")
+                raise ShapeError(
+                    f"output {output} cannot share memory with parameter {given}",
+                    hint="alias a result with a parameter of its shape, each once",
+                )
         except ShapeError as error:
-            yield VerifyError(f"input_output_alias: {error.message}", where=module.name)
+            yield VerifyError(f"input_output_alias: {error.message}", where=module.name, hint=error.hint)

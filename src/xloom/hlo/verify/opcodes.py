@@ -81,7 +81,10 @@ def _comparator(i: Instruction) -> None:
 def _async_chain(i: Instruction) -> None:
     body = async_computation(i)
     if body is None:
-        raise ShapeError("it is not at the end of a chain that an async-start begins")
+        raise ShapeError(
+            "it is not at the end of a chain that an async-start begins",
+            hint="give an async-done what async-start or async-update returns",
+        )
     if i.opcode == "async-start":
         # an update may bring the other operands
         if not any(user.opcode == "async-update" and len(user._operands) > 1 for user in i.users):

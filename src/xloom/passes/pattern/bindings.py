@@ -168,7 +168,10 @@ class _Evaluation:
         name = _name(node)
         found = next((i for i in self.match.variant.module.entry if i.name == name), None)
         if found is None:
-            raise PassError(f"binding {self.name!r} needs an instruction, not {ast.unparse(node)!r}")
+            raise PassError(
+                f"binding {self.name!r} needs an instruction, not {ast.unparse(node)!r}",
+                hint="bind a name that the pattern gives an instruction",
+            )
         return found
 
     def constant(self, node: ast.expr) -> BoundValue:

@@ -53,7 +53,10 @@ class Variant:
                 counted(instruction)  # says what is wrong with it
         for output in self.outputs:
             if not opcodes_of(output) - _NOT_COUNTED:
-                raise PassError(f"the pattern {module.name} computes nothing for its result {output.name}")
+                raise PassError(
+                    f"the pattern {module.name} computes nothing for its result {output.name}",
+                    hint="return what the pattern computes, not its argument",
+                )
 
     @cached_property
     def size(self) -> int:
