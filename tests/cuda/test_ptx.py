@@ -99,6 +99,7 @@ def test_what_ptxas_makes_of_it(name, target):
 
 
 @with_ptxas
+@pytest.mark.skipif(tool("nvdisasm") is None, reason="nvdisasm comes with the extra `cuda`")
 def test_tensor_cores_are_in_the_machine_code():
     (kernel,) = kernels("bf16 product")
     target = target_named("sm_80")
