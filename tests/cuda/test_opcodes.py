@@ -10,8 +10,14 @@ pytest.importorskip("jaxlib._hlo")
 import xloom as xl
 from tests.cuda.emulation import agrees, random_array
 from tests.test_opcodes import BEFORE, LINES, PROLOGUE, SUM
+from xloom.cpu.runtime.dynamic_shapes import padded_to_bounds
+from xloom.cuda.lower import lowered
+from xloom.cuda.ptx import ptx_of
+from xloom.cuda.ptxas import assembled, tool
 from xloom.errors import LoweringError
 from xloom.hlo.opcodes import OPCODES
+from xloom.llvm.target import target_named
+from xloom.passes.dynamic_padding import has_dynamic
 
 REFUSED = {
     *("infeed", "outfeed", "send", "send-done", "recv", "recv-done"),  # wait for the host
@@ -64,3 +70,15 @@ def test_every_opcode(opcode):
             agrees(module, *arguments_of(module, opcode))
         return
     agrees(module, *arguments_of(module, opcode))
+
+
+@pytest.mark.skipif(tool("ptxas") is None, reason="ptxas comes with the extra `cuda`")
+@pytest.mark.sampled
+@pytest.mark.parametrize("opcode", [opcode for opcode in OPCODES if opcode not in REFUSED])
+def test_ptxas_accepts_every_opcode(opcode):
+    module = sample(opcode)
+    if has_dynamic(module):
+        module, _ = padded_to_bounds(module)
+    for target in map(target_named, ("sm_80", "sm_90a", "sm_100", "sm_120")):
+        for kernel in lowered(module, target).kernels:
+            assert assembled(ptx_of(kernel, target), target).spilled_bytes == 0
