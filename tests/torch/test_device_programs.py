@@ -240,6 +240,17 @@ def test_scripts_of_torch_xla_run():
         assert met.metric_data("OutboundData")[1] > 0 and met.metric_data("DeviceLockWait") is None
         assert (met.counter_value("UncachedCompile"), met.counter_value("CachedCompile")) == (1, 2)
         assert "MarkStep" in met.counter_names() and met.executed_fallback_ops() == []
+        # what accelerate and transformers ask for
+        import importlib.util
+        import torch_xla.distributed.xla_multiprocessing as xmp
+
+        assert importlib.util.find_spec("torch_xla") and torch_xla.__version__ in torch.__version__
+        xm.set_replication(device, xm.get_xla_supported_devices())
+        batch = xm.send_cpu_data_to_device({"x": torch.ones(2), "name": "a"}, device)
+        assert batch["x"].device == device and batch["name"] == "a"
+        assert xm.send_cpu_data_to_device(torch.ones(2), device)[0].device == device
+        assert [g.shape for g in xm._fetch_gradients(optimizer)] == [(2, 4), (2,)]
+        assert xmp.MpModelWrapper(torch.nn.Linear(2, 2)).to(device).weight.device == device
         assert "CompileTime" in met.short_metrics_report() and "MarkStep" in met.short_metrics_report()
         short = met.short_metrics_report(["CachedCompile"], ["InboundData"])
         assert "InboundData" in short and "MarkStep" not in short and "CompileTime" not in short

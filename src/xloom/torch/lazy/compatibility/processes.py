@@ -141,8 +141,12 @@ def broadcast_master_param(model: torch.nn.Module) -> None:
 def reduce_gradients(optimizer: torch.optim.Optimizer, **unused: Any) -> None:
     """Gradients become the mean of all processes'."""
     if world_size() > 1:
-        gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
-        all_reduce(REDUCE_SUM, gradients, 1 / world_size())
+        all_reduce(REDUCE_SUM, _fetch_gradients(optimizer), 1 / world_size())
+
+
+def _fetch_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """The gradients of an optimiser's parameters, which trainers ask for by this name."""
+    return [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
 
 
 def rendezvous(tag: str, payload: bytes = b"", replicas: Sequence[int] = ()) -> list[bytes]:
@@ -215,6 +219,6 @@ NAMES: dict[str, Any] = {
 """Of `torch_xla.core.xla_model`."""
 for _function in (
     *(all_reduce, all_gather, reduce_scatter, all_to_all, collective_permute, collective_broadcast),
-    *(broadcast_master_param, reduce_gradients, rendezvous, mesh_reduce),
+    *(broadcast_master_param, reduce_gradients, _fetch_gradients, rendezvous, mesh_reduce),
 ):
     NAMES[_function.__name__] = _function

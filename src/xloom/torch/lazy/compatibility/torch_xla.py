@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -101,9 +102,12 @@ def exported_program_to_stablehlo(exported: Any, options: Any = None) -> Any:
     return Exported(exported)
 
 
-def send_cpu_data_to_device(data: Any, device: Any = DEVICE) -> list[torch.Tensor]:
-    """Copies of tensors, or of one tensor, on the device."""
-    return [each.to(device) for each in ([data] if isinstance(data, torch.Tensor) else data)]
+def send_cpu_data_to_device(data: Any, device: Any = DEVICE, input_sharding: Any = None) -> Any:
+    """The same containers with copies of their tensors on the device; a tensor is in a list."""
+    from torch.utils._pytree import tree_map_only
+
+    data = [data] if isinstance(data, torch.Tensor) else data
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), data)
 
 
 def autocast(
@@ -131,8 +135,20 @@ class MpDeviceLoader:
         return len(self._loader)  # type: ignore[arg-type]
 
 
+class MpModelWrapper:
+    """A model that processes started by fork have in common, until each moves it to its device."""
+
+    def __init__(self, model: torch.nn.Module):
+        self._model = model
+
+    def to(self, device: Any) -> torch.nn.Module:
+        """The model there."""
+        return self._model.to(device)
+
+
 def _namespace(name: str, **members: Any) -> ModuleType:
     module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None)  # by which libraries ask whether there is one
     module.__dict__.update(members)
     return module
 
@@ -148,6 +164,7 @@ xm = _namespace(
     get_memory_info=get_memory_info,
     save=save,
     xla_device_hw=lambda device: "CPU",
+    set_replication=lambda device, devices: None,
     get_xla_supported_devices=lambda devkind=None, max_devices=None: [str(DEVICE)],
     **processes.NAMES,
     is_xla_tensor=lambda tensor: tensor.device.type == "xla",
@@ -180,17 +197,25 @@ def install_as_torch_xla() -> None:
     pl = _namespace("torch_xla.distributed.parallel_loader", MpDeviceLoader=MpDeviceLoader)
     xr = _namespace("torch_xla.runtime", **processes.RUNTIME_NAMES, device_type=lambda: "CPU")
     xr.__dict__.update(use_spmd=lambda: None, global_device_count=device_count, addressable_device_count=device_count)
+    xr.__dict__.update(global_runtime_device_count=device_count, is_spmd=lambda: False)
     core = _namespace("torch_xla.core", xla_model=xm, __path__=[])
     debug = _namespace("torch_xla.debug", metrics=met, __path__=[])
-    xmp = _namespace("torch_xla.distributed.xla_multiprocessing", spawn=processes.spawn)
+    xmp = _namespace("torch_xla.distributed.xla_multiprocessing", spawn=processes.spawn, MpModelWrapper=MpModelWrapper)
     xla_backend = _namespace("torch_xla.distributed.xla_backend")
+    spmd = _namespace("torch_xla.distributed.spmd")
     distributed = _namespace(
-        "torch_xla.distributed", parallel_loader=pl, xla_multiprocessing=xmp, xla_backend=xla_backend, __path__=[]
+        "torch_xla.distributed",
+        parallel_loader=pl,
+        xla_multiprocessing=xmp,
+        xla_backend=xla_backend,
+        spmd=spmd,
+        __path__=[],
     )
     top = _namespace(
         "torch_xla", core=core, debug=debug, distributed=distributed, runtime=xr, launch=processes.spawn, __path__=[]
     )
     top.__dict__.update(device=device, devices=devices, device_count=device_count, sync=sync, step=step)
+    top.__dict__["__version__"] = torch.__version__.partition("+")[0]  # its releases are numbered as torch's
     top.__dict__.update(compile=compile, manual_seed=device_module.manual_seed)
     experimental = _namespace("torch_xla.experimental", __path__=[])
     for each in (debugging.eager_mode, debugging.is_eager_mode, debugging.eager_mode_context):
@@ -209,6 +234,7 @@ def install_as_torch_xla() -> None:
         pl,
         xmp,
         xla_backend,
+        spmd,
         xr,
         experimental,
         internal,
