@@ -36,7 +36,7 @@ from xloom.pjrt.run_lengths import LONG
 
 NAME = "PJRT_LoadedExecutable_Execute"
 FAILED = "execute_failed"
-"""A function of the plan in Python: the error of a run that has failed."""
+"""A function of the plan and the arguments in Python: ends a run that has failed."""
 _OPTIONS = struct("PJRT_ExecuteOptions")
 
 
@@ -199,7 +199,7 @@ def _execute(e: Entry) -> None:
             with loop(e, 0, results, name="unmade") as k:
                 e.do("release_storage", "vp", e.load(e.item(made, k), typ=POINTER))
             e.add_to(running, -1)
-            e.ret(e.do(FAILED, "ppppp", plan, NULL, NULL, NULL))
+            e.ret(e.do(FAILED, "ppppp", plan, e.args, NULL, NULL))
         e.do_at(e.get(PLAN, plan, "end", POINTER), "vp", e.get(PLAN, plan, "turns", POINTER))
     with e.if_then(e.has(results, -1)):
         outputs = e.load(e.arg("output_lists"), typ=POINTER)

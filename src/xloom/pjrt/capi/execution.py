@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from xloom.pjrt.capi import errors, guard, slots
+from xloom.pjrt.capi import errors, guard
 from xloom.pjrt.capi.cells import buffer_of, drain_destroyed, native, record_of, share_with_native, write_handles
 from xloom.pjrt.capi.events import event_handle, run_event
 from xloom.pjrt.capi.execute_ir import FAILED
@@ -15,9 +16,11 @@ from xloom.pjrt.capi.memory import CArray, int64s_at, struct
 from xloom.pjrt.capi.native_structs import NATIVE_EVENT
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import PjrtError
+from xloom.pjrt.executable import Results
 from xloom.status_code import Code
 
 _options = struct("PJRT_ExecuteOptions").from_address
+_arguments = struct("PJRT_LoadedExecutable_Execute_Args").from_address
 
 
 @cache
@@ -48,8 +51,14 @@ def execute(args: Any) -> None:
     view.plan.follow_runs()
     device = objects[args.execute_device] if args.execute_device else None
     results = loaded.launch(arguments, not_donated=kept, device=device)
-    outputs = _word_array(devices).from_address(args.output_lists)
     records = view.records if device is None else [CArray.pointers(map(record_of, row)) for row, _ in results]
+    _write_results(args, results, records)
+
+
+def _write_results(args: Any, results: Sequence[Results], records: Sequence[CArray]) -> None:
+    """Hands the caller what a run gives, a device."""
+    devices = len(results)
+    outputs = _word_array(devices).from_address(args.output_lists)
     events = [run_event(done) for _, done in results]
     for handles_address, (row, _), known, event in zip(outputs, results, records, events, strict=True):
         if row:
@@ -63,15 +72,18 @@ def execute(args: Any) -> None:
             native("release_event")(event)
 
 
-def _failed(plan: int) -> int:
-    """The error of a run with other processes that native code has begun."""
+def _failed(plan: int, args: int) -> int:
+    """Ends a run with other processes that native code has begun and that has failed. Its results say so, and not the
+    call, as those of a run by the device's thread do: JAX makes an error of another class of what a call says."""
     try:
-        return errors.new_error(objects[plan].plan.failed())
+        view = objects[plan]
+        _write_results(_arguments(args), [view.loaded.failed(view.plan.failed())], view.records)
     except BaseException as error:  # the caller is C
         return errors.new_error(error)
+    return 0
 
 
-guard.register(FAILED, slots.FUNCTION(_failed))
+guard.register(FAILED, ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_failed))
 
 
 @slot("PJRT_ExecuteContext_Create")
