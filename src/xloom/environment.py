@@ -70,5 +70,7 @@ CC = Variable("CC", "the compiler of custom calls in C", "cc, gcc or clang")
 CXX = Variable("CXX", "the compiler of custom calls in C++", "c++, g++ or clang++")
 NVCC = Variable("NVCC", "the compiler of custom calls in CUDA", "nvcc")
 LOCAL_RANK = Variable("LOCAL_RANK", "of the processes of a machine, which this is; torchrun sets it", "the rank")
-OTHERS = (XDG_CACHE_HOME, XLA_FLAGS, CC, CXX, NVCC, LOCAL_RANK)
+RANK = Variable("RANK", "of all processes, which this is, for torch_xla's names; torchrun sets it", "0")
+WORLD_SIZE = Variable("WORLD_SIZE", "how many processes there are, for torch_xla's names; torchrun sets it", "1")
+OTHERS = (XDG_CACHE_HOME, XLA_FLAGS, CC, CXX, NVCC, LOCAL_RANK, RANK, WORLD_SIZE)
 """Of other programs, which xloom reads as they do."""

@@ -15,7 +15,9 @@ from torch import nn
 import xloom as xl
 import xloom.torch as xt
 from xloom.pjrt import Client
+from xloom.torch.lazy.compatibility import processes
 from xloom.torch.lazy.runtime import device_client
+from xloom.torch.lazy.runtime.transfer import host_copy
 from xloom.torch.metrics import METRICS
 
 
@@ -212,6 +214,21 @@ def test_patterns_are_outlined():
         assert F.gelu(x).tolist() == [7, 7, 7]
     assert calls == [(3,)]
     assert F.gelu(x)[0].item() == pytest.approx(0.8413, abs=1e-4)
+
+
+def test_copies_on_the_host_are_there_whatever_the_default_device_is():
+    x = torch.arange(4.0, device="xla")
+    with torch.device("xla"):  # which also holds in operators that C++ calls
+        copy = host_copy(x)
+    assert copy.device.type == "cpu"
+    assert copy.tolist() == [0, 1, 2, 3]
+
+
+def test_how_many_processes_there_are_before_they_have_a_group(monkeypatch):
+    assert (processes.world_size(), processes.ordinal()) == (1, 0)
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("RANK", "2")
+    assert (processes.world_size(), processes.ordinal()) == (4, 2)
 
 
 def test_scripts_of_torch_xla_run():

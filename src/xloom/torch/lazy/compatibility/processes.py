@@ -9,7 +9,7 @@ import torch
 from torch import distributed
 from torch.utils._pytree import tree_map_only
 
-from xloom.environment import LOCAL_RANK
+from xloom.environment import LOCAL_RANK, RANK, WORLD_SIZE
 from xloom.errors import UnsupportedError
 from xloom.torch.lazy.runtime import device_module
 from xloom.torch.lazy.tensor.tensor import XlaTensor
@@ -28,13 +28,13 @@ Groups = Sequence[Sequence[int]] | None
 
 
 def world_size() -> int:
-    """How many processes there are."""
-    return distributed.get_world_size() if distributed.is_initialized() else 1
+    """How many processes there are: as torchrun says, until they have a group."""
+    return distributed.get_world_size() if distributed.is_initialized() else int(WORLD_SIZE.text or 1)
 
 
 def ordinal() -> int:
-    """Which one this is."""
-    return distributed.get_rank() if distributed.is_initialized() else 0
+    """Which one this is; the same holds."""
+    return distributed.get_rank() if distributed.is_initialized() else int(RANK.text or 0)
 
 
 def local_ordinal() -> int:
@@ -71,6 +71,13 @@ def all_reduce(
         if scale != 1:
             tensor.mul_(scale)
     return tensors[0] if isinstance(inputs, torch.Tensor) else tensors
+
+
+def all_reduce_bucketized_gradients(
+    gradients: Sequence[torch.Tensor], scale: float = 1.0, groups: Groups = None, pin_layout: bool = True, **unused: Any
+) -> None:
+    """The sums of all processes' gradients, in place."""
+    all_reduce(REDUCE_SUM, gradients, scale, groups)
 
 
 def all_gather(value: torch.Tensor, dim: int = 0, groups: Groups = None, **unused: Any) -> torch.Tensor:
@@ -218,7 +225,15 @@ NAMES: dict[str, Any] = {
 }
 """Of `torch_xla.core.xla_model`."""
 for _function in (
-    *(all_reduce, all_gather, reduce_scatter, all_to_all, collective_permute, collective_broadcast),
+    *(
+        all_reduce,
+        all_reduce_bucketized_gradients,
+        all_gather,
+        reduce_scatter,
+        all_to_all,
+        collective_permute,
+        collective_broadcast,
+    ),
     *(broadcast_master_param, reduce_gradients, _fetch_gradients, rendezvous, mesh_reduce),
 ):
     NAMES[_function.__name__] = _function
