@@ -121,7 +121,7 @@ def program_of(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[
     values += [each.of(tensors[each.argument]) for each in translated.stretches]
     values += translated.held
     if translated.needs_key:
-        values.append(torch.zeros(2, dtype=torch.uint64))
+        values.append(torch.zeros(2, dtype=torch.uint64, device="cpu"))
     return translated.module, [as_array(v.detach().contiguous()).copy() for v in values]
 
 

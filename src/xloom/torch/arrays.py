@@ -55,7 +55,7 @@ def in_memory_of(
     memory: torch.Tensor, dtype: torch.dtype, dims: Sequence[int], strides: Sequence[int], offset: int = 0
 ) -> torch.Tensor:
     """A tensor in the memory of another one. To autograd it is no view of that: it can be written to under any mode."""
-    return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), offset, dims, strides)
+    return torch.empty(0, dtype=dtype, device="cpu").set_(memory.untyped_storage(), offset, dims, strides)
 
 
 def as_array(tensor: torch.Tensor) -> np.ndarray:

@@ -68,7 +68,7 @@ class CompiledGraph:
         tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
         tensors += self.translated.held
         if self.translated.needs_key:  # drawn from torch's generator, so that torch.manual_seed decides it
-            tensors.append(torch.empty(2, dtype=torch.int64).random_().view(torch.uint64))
+            tensors.append(torch.empty(2, dtype=torch.int64, device="cpu").random_().view(torch.uint64))
         if self._kept is not None:
             tensors += self._kept([arguments[s] if isinstance(s, int) else s for s in self._sources])
         results = [make() for make in self._makers]
@@ -100,7 +100,7 @@ class CompiledGraph:
 def _maker(pool: MemoryPool, dims: tuple[int, ...], dtype: torch.dtype, nbytes: int) -> Callable[[], torch.Tensor]:
     """What makes a result: from the pool where fresh pages would cost more than the kernel."""
     if nbytes < POOLED:
-        return lambda: torch.empty(dims, dtype=dtype)
+        return lambda: torch.empty(dims, dtype=dtype, device="cpu")
     make = pool.maker((nbytes,), np.dtype(np.uint8), nbytes, aligned=True)
     strides = contiguous_strides(dims)
     return lambda: in_memory_of(torch.from_numpy(make()), dtype, dims, strides)

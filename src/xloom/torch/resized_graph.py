@@ -92,7 +92,7 @@ class ResizedGraph:
         """Runs it, for arguments whose other symbols have the values that it was made for."""
         values = self._symbols.of(arguments)
         size = values[self._symbol]
-        taken = [*arguments, torch.tensor(size, dtype=torch.int32)]
+        taken = [*arguments, torch.tensor(size, dtype=torch.int32, device="cpu")]
         if size != self.bound:
             for k, dims in self._padded:
                 taken[k] = _at_bounds(arguments[k], dims, self.bound)
@@ -105,7 +105,9 @@ class ResizedGraph:
         for number in self._with_gaps:
             strides = [evaluated(stride, values) for stride in self._results[number].stride()]
             dense = results[number]
-            results[number] = torch.empty_strided(dense.shape, strides, dtype=dense.dtype).copy_(dense)
+            results[number] = torch.empty_strided(dense.shape, strides, dtype=dense.dtype, device=dense.device).copy_(
+                dense
+            )
         return results
 
     def _given(self, result: Given, number: int, arguments: Sequence[Any], values: Mapping[Symbol, int]) -> Any:

@@ -220,7 +220,7 @@ class ThroughHost:
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    found = torch.empty(tensor.numel() * tensor.itemsize, dtype=torch.uint8)
+    found = torch.empty(tensor.numel() * tensor.itemsize, dtype=torch.uint8, device="cpu")
     ctypes.memmove(found.data_ptr(), tensor.data_ptr(), found.numel())
     return found
 
@@ -286,7 +286,7 @@ class Group:
 
     def uneven_all_to_all(self, value: Value, sent: Sequence[int], received: Sequence[int]) -> Value:
         """Rows [sum(sent), ...] -> [sum(received), ...]: to and from each member so many. Waits for the longest."""
-        longest = torch.tensor(max([*sent, *received], default=0))
+        longest = torch.tensor(max([*sent, *received], default=0), device="cpu")
         most = int(device_client.to_host(buffer_of(self.all_reduce(device_client.to_device(longest), "max"))).item())
         if not most:
             return apply(_as, value, (0, *value.type.dims[1:]))

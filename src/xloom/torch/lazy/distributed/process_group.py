@@ -152,7 +152,7 @@ class XlaProcessGroup(ProcessGroup):
     def _received(self, tensors: Sequence[Tensor], receive: Callable[[list[Tensor]], Work]) -> Work:
         if not any(isinstance(each, XlaTensor) for each in tensors):
             return receive(list(tensors))
-        hosts = [torch.empty(each.shape, dtype=each.dtype) for each in tensors]
+        hosts = [torch.empty(each.shape, dtype=each.dtype, device="cpu") for each in tensors]
         return _Receiving(receive(hosts), hosts, tensors)
 
     # -- all together

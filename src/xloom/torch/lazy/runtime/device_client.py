@@ -98,7 +98,7 @@ def _array(value: Value) -> np.ndarray:
 
 def _copied(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
     METRICS.bytes_to_host += array.nbytes
-    copy = torch.empty(array.shape, dtype=dtype)
+    copy = torch.empty(array.shape, dtype=dtype, device="cpu")  # whatever the default device is
     if array.flags.c_contiguous:
         memmove(copy.data_ptr(), array.__array_interface__["data"][0], array.nbytes)
     else:

@@ -30,7 +30,7 @@ class LoadedMemory(DeviceMemory):
     def of_dtype(self, dtype: torch.dtype) -> Storage:
         """The memory, whose elements are those of the first tensor that is made of it."""
         if self._made is None:
-            elements = torch.empty(0, dtype=dtype).set_(self._host)
+            elements = torch.empty(0, dtype=dtype, device="cpu").set_(self._host)
             value = device_client.to_device(elements)
             self._made = Storage(value.type, value)
             del self._host

@@ -99,7 +99,11 @@ def to_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tens
     if device.type == "meta":
         return torch.empty_strided(type.dims, type.strides, dtype=dtype, device="meta")
     host = host_copy(source) if dtype is source.dtype else host_tensor(convert(source._alias.read(), dtype))
-    return host if type is type.row_major else torch.empty_strided(type.dims, type.strides, dtype=dtype).copy_(host)
+    return (
+        host
+        if type is type.row_major
+        else torch.empty_strided(type.dims, type.strides, dtype=dtype, device="cpu").copy_(host)
+    )
 
 
 @handles("aten.clone.default", "aten.lift_fresh_copy.default")

@@ -122,7 +122,7 @@ def _on_host(storage: Storage) -> torch.Tensor:
 
 
 def _zeros(storage: Storage) -> torch.Tensor:
-    return torch.zeros(storage.type.size, dtype=storage.type.dtype)
+    return torch.zeros(storage.type.size, dtype=storage.type.dtype, device="cpu")
 
 
 class _Memories:
@@ -159,7 +159,9 @@ class _Memories:
         place = Geometry(alias.type, int(tensor.storage_offset()))
         flat, through = self.flat.get(alias.storage), changes(alias.through, place)
         if flat is None or through is None:
-            return host_copy(tensor) if self.makes is _on_host else torch.zeros(alias.type.dims, dtype=alias.type.dtype)
+            if self.makes is _on_host:
+                return host_copy(tensor)
+            return torch.zeros(alias.type.dims, dtype=alias.type.dtype, device="cpu")
         with outside_dispatch():
             flat = flat if flat.dtype is alias.type.dtype else flat.view(alias.type.dtype)
             assert extent(place) <= flat.numel()
