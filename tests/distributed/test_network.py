@@ -1,6 +1,7 @@
 """Two machines, whose network is simulated: what programs compute there, and what they say when it fails."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_programs():
 def test_a_start_has_more_time_than_a_run():
     # a send that is tried for a hundredth of a second reaches nobody who has not begun
     with network(2) as between:
-        variables = {"XLOOM_DISTRIBUTED_TIMEOUT": "0.01"}
+        variables: dict[str, Any] = {"XLOOM_DISTRIBUTED_TIMEOUT": "0.01"}
         for status, out, errors in finish(
             start(test_two_processes.PROGRAMS, ["devices_of_all_processes"], network=between, **variables)
         ):

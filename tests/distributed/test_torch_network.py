@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_torchrun_on_each_machine():
         meet = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{between.address(0)}:29500"]
         meet += ["--local-addr", between.address(number), "--nnodes", "2", "--nproc-per-node", "1"]
         command = [sys.executable, "-m", "torch.distributed.run", *meet, str(EXAMPLE), "--steps", "20"]
-        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(between.machines[number].command(*command), text=True, **streams)
 
     alone = [sys.executable, str(EXAMPLE), "--steps", "20"]

@@ -157,7 +157,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first program")
-    parser.add_argument("--judge", choices=("cpu", "emulator", "interpreter"), default="cpu", help="the side that is judged")
+    parser.add_argument(
+        "--judge", choices=("cpu", "emulator", "interpreter"), default="cpu", help="the side that is judged"
+    )
     parser.add_argument("--against", choices=("jaxlib", "interpreter", "both"), default="both")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one program")
     parser.add_argument("--json", help="file for every finding")

@@ -75,7 +75,7 @@ class Worker:
 
     def report(self) -> dict[str, Any]:
         """Its figures."""
-        grown = Usage(*(growth(values) for values in zip(*self.usages, strict=True))) if self.usages else None
+        grown = [growth(values) for values in zip(*self.usages, strict=True)]
         is_long = len(self.usages) >= _SHORT
         leaks = [n for n, g, most in zip(Usage._fields, grown, _GROWN, strict=True) if g > most] if grown else []
         return {
@@ -84,7 +84,7 @@ class Worker:
             "seconds": round(self.seconds, 1),
             "first": self.usages[0]._asdict() if self.usages else None,
             "last": self.usages[-1]._asdict() if self.usages else None,
-            "grown": grown._asdict() if grown and is_long else None,
+            "grown": dict(zip(Usage._fields, grown, strict=True)) if grown and is_long else None,
             "leaks": leaks if is_long else [],
             "wrong": self.wrong,
         }
