@@ -63,7 +63,7 @@ def test_programs():
 
 
 def test_a_start_has_more_time_than_a_run():
-    # a send that is tried for a hundredth of a second reaches nobody who has not begun
+    # a send that is tried for a hundredth of a second does not reach a process that has not begun
     with network(2) as between:
         variables: dict[str, Any] = {"XLOOM_DISTRIBUTED_TIMEOUT": "0.01"}
         for status, out, errors in finish(

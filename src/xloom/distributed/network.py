@@ -101,7 +101,7 @@ def choice(hosts: Sequence[Host], process: int, timeout: float) -> dict[str, str
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         # what has been sent must arrive though the sender computes, and calls nothing of MPI's
         "MPIR_CVAR_CH4_OFI_ENABLE_DATA_AUTO_PROGRESS": "1",
-        # the last process may begin much later than the first: until then nobody is dead who takes nothing
+        # the last process may begin much later than the first: until then a process that takes nothing is not dead
         TRIES: str(round(timeout * _TRIES_A_SECOND)),
         "FI_PROVIDER": "tcp",
     }

@@ -23,6 +23,7 @@ from xloom.distributed.tags import Tags
 from xloom.errors import DistributedError, XloomError
 from xloom.llvm.struct_layout import StructLayout
 
+_ITS_LOG = "what that process printed says why: it is above this, or in its own log"
 _HEADER = StructLayout("key", "nbytes", "has_failed")
 _FACE = HEADER_BYTES - _HEADER.size
 """Bytes of the text behind these fields."""
@@ -132,7 +133,7 @@ class Transfers:
         if has_failed:
             raise DistributedError(
                 f"process {other} failed, from which process {me} receives {parcel.label}: {face}",
-                hint="what that process printed says why: it is above this, or in its own log",
+                hint=_ITS_LOG,
             )
         fits = (key, nbytes, face) == (parcel.key, array.nbytes, parcel.label)
         data = _bytes_of(array) if fits else np.empty(nbytes, np.uint8)
@@ -173,7 +174,7 @@ class Transfers:
         if number:
             raise DistributedError(
                 f"a transfer of process {self._process}: {error_text(number)}",
-                hint="what that process printed says why: it is above this, or in its own log",
+                hint=_ITS_LOG,
             )
         if is_done.value:
             del self._kept[id(request)]
@@ -183,7 +184,7 @@ class Transfers:
         if number:
             raise DistributedError(
                 f"process {self._process} and process {other}: {error_text(number)}",
-                hint="what that process printed says why: it is above this, or in its own log",
+                hint=_ITS_LOG,
             )
 
     def _run(self) -> None:
@@ -245,7 +246,7 @@ class Transfers:
                 transfer,
                 DistributedError(
                     f"a transfer with process {transfer.parcel.other}: {error!r}",
-                    hint="what that process printed says why: it is above this, or in its own log",
+                    hint=_ITS_LOG,
                 ),
             )
 
@@ -268,7 +269,7 @@ class Transfers:
                     transfer,
                     DistributedError(
                         f"{waited}: process {parcel.other} {why}",
-                        hint="what that process printed says why: it is above this, or in its own log",
+                        hint=_ITS_LOG,
                     ),
                 )
             elif now - since > self._timeout:

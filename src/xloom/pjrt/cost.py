@@ -52,28 +52,24 @@ class HandOver(Enum):
 
 
 def hand_over(module: Module, memory: CompiledMemoryStats) -> HandOver:
-    """What suits a program of native code."""
-    if is_cheap(module, memory):
-        return HandOver.NEVER
-    if not any(i.opcode == "custom-call" for i in module.instructions) and is_cheap(module, memory, unknown_trips=1):
-        return HandOver.IF_LONG
-    return HandOver.ALWAYS
-
-
-def is_cheap(module: Module, memory: CompiledMemoryStats, unknown_trips: float = math.inf) -> bool:
-    """True for programs of whose time it would take a good part to hand them to another thread.
-
-    Loops of which that is not known count with `unknown_trips` iterations.
-    """
+    """What suits a program of native code: cheap is of whose time it would take a good part to hand it over."""
     arrays = len(module.entry.parameters) + len(leaf_shapes(module.entry.root.shape))
     times = 1 + arrays / _ARRAYS
     calls = any(i.opcode == "custom-call" for i in module.instructions)
     if memory.peak_bytes - _unread(module) > times * (_SMALL_BYTES if calls else CHEAP_BYTES):
-        return False
+        return HandOver.ALWAYS
     known: dict[Computation, float] = {}
+    unknown: list[Instruction] = []
     for computation in callees_first([module.entry]):
-        known[computation] = sum(_work(i, known, unknown_trips) for i in computation)
-    return known[module.entry] <= times * CHEAP_OPERATIONS
+        known[computation] = sum(_work(i, known, unknown) for i in computation)
+    if known[module.entry] > times * CHEAP_OPERATIONS or (unknown and calls):
+        return HandOver.ALWAYS
+    return HandOver.IF_LONG if unknown else HandOver.NEVER
+
+
+def is_cheap(module: Module, memory: CompiledMemoryStats) -> bool:
+    """True for programs that are never handed over."""
+    return hand_over(module, memory) is HandOver.NEVER
 
 
 def _unread(module: Module) -> int:
@@ -86,14 +82,19 @@ def _unread(module: Module) -> int:
     return found
 
 
-def _work(instruction: Instruction, known: dict[Computation, float], unknown_trips: float) -> float:
-    """Operations of an instruction, with what is `known` of computations; infinite where that is unknown."""
+def _work(instruction: Instruction, known: dict[Computation, float], unknown: list[Instruction]) -> float:
+    """Operations of an instruction, with what is `known` of computations; infinite of what waits.
+
+    Loops of which it is not known how often they run count once, and are put into `unknown`.
+    """
     opcode = instruction.opcode
     if opcode in _WAITS:
         return math.inf
     if opcode == "while":
         trips = counted_trips(instruction)
-        return (unknown_trips if trips is None else trips) * known[instruction["body"]]
+        if trips is None:
+            unknown.append(instruction)
+        return (1 if trips is None else trips) * known[instruction["body"]]
     if opcode in ("call", "fusion", "conditional", "async-start"):
         return max((known[c] for c in instruction.called_computations), default=0)
     return _operations(instruction)

@@ -349,9 +349,10 @@ class LoadedExecutable:
             launch = replace(launch, donated=tuple(k for k in launch.donated if are_exclusive(inputs, values, k)))
         executable = self.executable
         if self._is_own:
-            begun = time.perf_counter()
+            is_watched = executable.hand_over is HandOver.IF_LONG
+            begun = time.perf_counter() if is_watched else 0.0
             value = executable.program.run(values, launch)
-            if executable.hand_over is HandOver.IF_LONG:
+            if is_watched:
                 executable.run_lengths.saw(time.perf_counter() - begun)
             return value if isinstance(value, tuple) else (value,)
         device, is_tuple = self.client.lookup_device(launch.device), executable.declaration.result_shape.is_tuple

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from llvmlite import ir
 
-from xloom.codegen.emission.elements import ElementEmitter, Pointers
-from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nodes import BufferValue
+from xloom.codegen.emission.elements import ElementEmitter
+from xloom.codegen.loop_ir.affine import Var
 from xloom.cpu.loops.software_prefetch import CHUNK, PrefetchedRow
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import AS_OFTEN, Hint, loop
@@ -19,21 +18,12 @@ from xloom.llvm.types import I64
 class Elements(ElementEmitter):
     """Emits nodes in a phase, whose items a call has a range of, and in loops that fetch rows meanwhile."""
 
-    def __init__(
-        self,
-        b: ir.IRBuilder,
-        pointers: Pointers,
-        address: Callable[[BufferValue, Affine], Affine],
-        is_wider: Callable[[BufferValue], bool] = lambda _: False,
-        stored: Container[int] = (),
-    ):
-        super().__init__(b, pointers, address, is_wider, stored)
-        self.prefetched: Sequence[PrefetchedRow] = ()
-        """What the loops of the stage at hand are to fetch meanwhile."""
-        self.bounds: tuple[ir.Value, ir.Value] = (I64(0), I64(0))
-        """The items that this call of the phase does."""
-        self.ends_with_fence = False
-        """Something is stored around the caches: whoever learns that the phase is done has to see it."""
+    prefetched: Sequence[PrefetchedRow] = ()
+    """What the loops of the stage at hand are to fetch meanwhile."""
+    bounds: tuple[ir.Value, ir.Value] = (I64(0), I64(0))
+    """The items that this call of the phase does."""
+    ends_with_fence = False
+    """Something is stored around the caches: whoever learns that the phase is done has to see it."""
 
     @contextmanager
     def innermost_loop(
