@@ -7,6 +7,7 @@ from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assigner import assigned
 from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
 from xloom.codegen.buffers.offsets import assign_offsets
+from xloom.codegen.buffers.parallel_copies import Copies, one_by_one
 from xloom.codegen.fusion.multi_output import nest_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.preparation import prepared
@@ -69,16 +70,9 @@ class _ProgramLowering:
         self.scratch_memory.append(allocation)
         return allocation
 
-    def copies(self, pairs: list[tuple[BufferAllocation, BufferAllocation]]) -> None:
-        """Copies as if all at once: sources that are targets too are saved first."""
-        pairs = [(t, s) for t, s in pairs if t is not s and t.nbytes]
-        targets = {t for t, _ in pairs}
-        saved: dict[BufferAllocation, BufferAllocation] = {}
-        for _, source in pairs:
-            if source in targets and source not in saved:
-                saved[source] = self.scratch(source.nbytes)
-                self.steps.append(Copy(saved[source], source))
-        self.steps += [Copy(target, saved.get(source, source)) for target, source in pairs]
+    def copies(self, pairs: Copies) -> None:
+        """Copies as if all at once."""
+        self.steps += [Copy(target, source) for target, source in one_by_one(pairs, self.scratch)]
 
     # -- thunks
     def computation(self, schedule: ScheduledComputation) -> Nested[None]:

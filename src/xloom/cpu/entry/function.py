@@ -20,6 +20,7 @@ from xloom.codegen.buffer_values import BufferValue, defining_value, dtype_of, l
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
 from xloom.codegen.buffers.in_place import overwritable
+from xloom.codegen.buffers.parallel_copies import Copies, one_by_one
 from xloom.codegen.fusion.multi_output import Thunk, nest_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.kernel_facts import unread_operands
@@ -188,17 +189,10 @@ class EntryBuilder:
         code = self.kernel_modules.of_transposition(shape.dtype, math.prod(shape.dims[:-2]), shape.dims[-1])
         self.call(code, [self.pointer(allocation)])
 
-    def copies(self, pairs: list[tuple[BufferAllocation, BufferAllocation]]) -> None:
-        """Copies as if all at once: sources that are targets too are saved first."""
-        pairs = [(t, s) for t, s in pairs if t is not s and t.nbytes]
-        targets = {t for t, _ in pairs}
-        saved: dict[BufferAllocation, BufferAllocation] = {}
-        for _, source in pairs:
-            if source in targets and source not in saved:
-                saved[source] = self._memory.temporary(source.nbytes)
-                self.copy(saved[source], source)
-        for target, source in pairs:
-            self.copy(target, saved.get(source, source))
+    def copies(self, pairs: Copies) -> None:
+        """Copies as if all at once."""
+        for target, source in one_by_one(pairs, self._memory.temporary):
+            self.copy(target, source)
 
     def clear(self, allocation: BufferAllocation, byte: int = 0) -> None:
         """Writes zeros, or another number, to all bytes of an allocation."""
