@@ -18,6 +18,7 @@ from xloom.pjrt import Client
 from xloom.torch.lazy.compatibility import processes
 from xloom.torch.lazy.runtime import device_client
 from xloom.torch.lazy.runtime.transfer import host_copy
+from xloom.torch.lazy.tensor.tensor import XlaTensor
 from xloom.torch.metrics import METRICS
 
 
@@ -218,6 +219,7 @@ def test_patterns_are_outlined():
 
 def test_copies_on_the_host_are_there_whatever_the_default_device_is():
     x = torch.arange(4.0, device="xla")
+    assert isinstance(x, XlaTensor)
     with torch.device("xla"):  # which also holds in operators that C++ calls
         copy = host_copy(x)
     assert copy.device.type == "cpu"
