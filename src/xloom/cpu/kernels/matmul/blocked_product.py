@@ -26,6 +26,8 @@ _OTHER_ROWS = 128
 """Rows of the other operand that are gone over for each panel of a block."""
 _LEAST_BLOCKS = 8
 """For the threads to share, where there are as many panels."""
+_MANY_BLOCKS = 4 * _LEAST_BLOCKS
+"""So many that it matters little whether a thread has one more than another."""
 _LEAST_ROWS = 128
 """Rows of a block, for which the other operand is packed anew."""
 _FEW_ROWS = 32
@@ -97,7 +99,7 @@ def _panels(own: Packing, depth_per_block: int, in_place: bool) -> int:
     panels = greatest(1, least(block_bytes(own.arithmetic) // line, panels))
     outer = -(-own.panels // panels)
     even = -(-own.panels // (outer + outer % 2))  # for two threads to have as much
-    return if_less(outer, _LEAST_BLOCKS, even, panels)
+    return if_less(outer, _MANY_BLOCKS, even, panels)
 
 
 def _packs_less(right: Packing, left: Packing, is_wide: bool, depth_per_block: int) -> bool:
@@ -139,8 +141,8 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
         number, block = digits(b, [Axis(count(product.batch), 0, 0, 0), Axis(outer, 0, 0, 0)], item)
         base, their_base = (linear_offset(b, product.batch, number, x.operand) for x in (own, other))
         target = linear_offset(b, product.batch, number, "c")
-        first = b.mul(block, i64(blocks.panels))
-        present = at_most(b, b.sub(i64(own.panels), first), blocks.panels)
+        first, after = (b.udiv(b.mul(x, i64(own.panels)), i64(outer)) for x in (block, b.add(block, i64(1))))
+        present = b.sub(after, first)
         with rolled(b, 0, blocks.depth, blocks.depth_per_block, name="block") as begin:
             size = _size(b, begin, blocks)
             own.emit(b, PackingTask(source, base, b.mul(first, i64(own.width)), begin, size, local, present))
