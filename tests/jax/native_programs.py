@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xloom import custom_call
+from xloom.calls.sanitizer import sanitize
 from xloom.pjrt.capi import api, handles, slots
 from xloom.trace import trace
 
@@ -62,6 +63,30 @@ def no_python():
         for _ in range(3):
             work()
         assert not entered, (name, entered)
+
+
+def lapack():
+    """Calls of LAPACK's routines, the sanitizer, and one whose handler refuses."""
+    factor = jax.jit(jnp.linalg.cholesky)
+    x = jnp.eye(8) * 4
+    for _ in range(2):
+        same(factor(x), np.eye(8) * 2)
+    entered.clear()
+    same(factor(x), np.eye(8) * 2)
+    assert not entered, entered
+    with sanitize():
+        same(factor(x), np.eye(8) * 2)
+    assert entered["PJRT_LoadedExecutable_Execute"], entered
+    result = jax.ShapeDtypeStruct((8, 8), "float32"), jax.ShapeDtypeStruct((), "int32")
+    refused = jax.jit(lambda x: jax.ffi.ffi_call("lapack_spotrf_ffi", result)(x))  # does not say which triangle
+    for _ in range(3):
+        try:
+            jax.block_until_ready(refused(x))
+        except (jax.errors.JaxRuntimeError, ValueError) as error:  # from its results, or from the call
+            assert "lapack_spotrf_ffi' failed" in str(error), error
+        else:
+            raise AssertionError("not refused")
+    same(factor(add(x)), np.asarray(jnp.linalg.cholesky(np.eye(8, dtype="float32") * 4 + 1)))
 
 
 def views_outlive_arrays():

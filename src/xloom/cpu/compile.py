@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xloom import checks, trace
+from xloom.calls.jaxlib_handlers import is_lapack
 from xloom.calls.sanitizer import active
 from xloom.compilation_cache import cache
 from xloom.cpu.custom_calls import native_call
@@ -246,7 +247,10 @@ def _image(
     library = jit.Library(made.objects, [MAIN], {**used, **imports, **symbols})
     aligned_results = set(made.aligned_results)
     kept = [*kept, *calls]
-    return LinkedExecutable(library, made.constants, made.memory, failing, kept, aligned_results, made.collectives)
+    needs_run = bool(imports) or not all(is_lapack(call.registration) for call in calls)
+    return LinkedExecutable(
+        library, made.constants, made.memory, failing, kept, aligned_results, made.collectives, needs_run
+    )
 
 
 def _add_kernel(codes: ObjectFiles, module: KernelModule) -> None:

@@ -18,6 +18,7 @@ from xloom.cpu.runtime.checked_executable import CheckedExecutable
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Direct, Executable
 from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
+from xloom.cpu.runtime.sanitized_executable import CallingExecutable
 from xloom.cpu.runtime.spmd_executable import BrokenRendezvous, SpmdExecutable, is_spmd
 from xloom.errors import EvaluationError, LoweringError
 from xloom.hlo.instruction import Instruction
@@ -220,7 +221,9 @@ class Native:
     @property
     def direct(self) -> Direct | None:
         """What runs it without Python, if anything does."""
-        return self.executable.direct if type(self.executable) is Executable else None
+        executable = self.executable
+        is_watched = type(executable) not in (Executable, CallingExecutable)  # by a subclass, which takes Python
+        return executable.direct if isinstance(executable, Executable) and not is_watched else None
 
     def rendezvous(self) -> None:
         """None: programs of one device have no collectives."""

@@ -47,7 +47,8 @@ class HandOver(Enum):
 
     NEVER = b"1"
     IF_LONG = b"2"
-    """It has loops of an unknown number of iterations, and would be cheap with one of each: it depends on its runs."""
+    """It has loops of an unknown number of iterations, and would be cheap with one of each, or calls that are given
+    much: it depends on its runs."""
     ALWAYS = b"0"
 
 
@@ -56,7 +57,8 @@ def hand_over(module: Module, memory: CompiledMemoryStats) -> HandOver:
     arrays = len(module.entry.parameters) + len(leaf_shapes(module.entry.root.shape))
     times = 1 + arrays / _ARRAYS
     calls = any(i.opcode == "custom-call" for i in module.instructions)
-    if memory.peak_bytes - _unread(module) > times * (_SMALL_BYTES if calls else CHEAP_BYTES):
+    read = memory.peak_bytes - _unread(module)
+    if read > times * CHEAP_BYTES:
         return HandOver.ALWAYS
     known: dict[Computation, float] = {}
     unknown: list[Instruction] = []
@@ -64,7 +66,7 @@ def hand_over(module: Module, memory: CompiledMemoryStats) -> HandOver:
         known[computation] = sum(_work(i, known, unknown) for i in computation)
     if known[module.entry] > times * CHEAP_OPERATIONS or (unknown and calls):
         return HandOver.ALWAYS
-    return HandOver.IF_LONG if unknown else HandOver.NEVER
+    return HandOver.IF_LONG if unknown or (calls and read > times * _SMALL_BYTES) else HandOver.NEVER
 
 
 def is_cheap(module: Module, memory: CompiledMemoryStats) -> bool:

@@ -41,6 +41,10 @@ class DirectRun:
     code: Direct
     between: BetweenProcesses | None = None
 
+    def failed(self, number: int) -> BaseException:
+        """What went wrong in the run of this thread that has just ended with `number`."""
+        return self.code.owner.failure(number) if self.between is None else self.between.failed()
+
 
 def direct_run(loaded: LoadedExecutable) -> DirectRun | None:
     """Of what is cheap, or may be, with arguments and results that are arrays; None of what Python must run."""

@@ -4,6 +4,6 @@
 """
 
 from xloom.calls.sanitizer.guarded import NonFiniteWarning
-from xloom.calls.sanitizer.settings import Settings, active, sanitize
+from xloom.calls.sanitizer.settings import Settings, active, sanitize, watch
 
-__all__ = ["NonFiniteWarning", "Settings", "active", "sanitize"]
+__all__ = ["NonFiniteWarning", "Settings", "active", "sanitize", "watch"]

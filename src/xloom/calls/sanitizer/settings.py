@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ class Settings:
 
 
 _chosen: list[Settings] = []
+_watching: list[Callable[[bool], object]] = []
 
 
 @contextmanager
@@ -27,9 +28,22 @@ def sanitize(*, isolate: bool = False, seconds: float = 60.0) -> Iterator[None]:
     settings = Settings(isolate, seconds)
     _chosen.append(settings)
     try:
+        _tell()
         yield
     finally:
         _chosen.remove(settings)
+        _tell()
+
+
+def watch(function: Callable[[bool], object]) -> None:
+    """Calls `function` with whether the process is in `sanitize`: now, and whenever that changes."""
+    _watching.append(function)
+    function(bool(_chosen))
+
+
+def _tell() -> None:
+    for function in _watching:
+        function(bool(_chosen))
 
 
 def active() -> Settings | None:

@@ -20,7 +20,7 @@ from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import CallMemory, aligned_pointer, call_memory
 from xloom.cpu.custom_calls.native_call import NativeCall
 from xloom.cpu.custom_calls.python_callback import Run, call_python
-from xloom.cpu.custom_calls.typed_ffi_call import SETTLE, call_typed, finish_call
+from xloom.cpu.custom_calls.typed_ffi_call import SETTLE, call_typed, finish_call, unwatched
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.interpreter.custom_call import SINK
@@ -74,10 +74,11 @@ def _call_guarded(
     call_python(entry, schedule, instruction, shapes, body)
 
 
-def call_error(instruction: Instruction, run: Run) -> BaseException:
-    """The error of the call that ended a run."""
-    error, run.error = run.error, None  # not kept here: its traceback refers to the run
-    return error or host.failure(instruction, run.message)
+def call_error(instruction: Instruction, run: Run | None) -> BaseException:
+    """The error of the call that ended a run; None is that of this thread which Python has not started."""
+    failed = run or unwatched
+    error, failed.error = failed.error, None  # not kept here: its traceback refers to the run
+    return error or host.failure(instruction, failed.message)
 
 
 def _call_native(entry: EntryBuilder, call: NativeCall, memory: CallMemory) -> None:

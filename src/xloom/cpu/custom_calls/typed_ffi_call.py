@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -25,9 +26,20 @@ SETTLE = "xloom_settle"
 _HANDLER = ir.FunctionType(POINTER, [POINTER])
 
 
-@ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
-def finish_call(run: Run, frame: int, error: int | None) -> int:
-    """What becomes of a call that returned an error, or a future: 1 when it failed."""
+class _Unwatched(threading.local):
+    """Takes the place of a run that Python has not started; its thread asks for what failed."""
+
+    message = ""
+    error: BaseException | None = None
+
+
+unwatched = _Unwatched()
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+def finish_call(address: int | None, frame: int, error: int | None) -> int:
+    """What becomes of a call that returned an error, or a future: 1 when it failed. `address` is the run's, if any."""
+    run: Run | _Unwatched = ctypes.cast(address, ctypes.py_object).value if address else unwatched
     try:
         message = outcome(frame, error)
     except BaseException as interruption:  # native code is between here and who can handle it

@@ -193,7 +193,7 @@ class Executable:
     @property
     def direct(self) -> Direct | None:
         """How to run it without Python; None where calls, tuples or memory that must be given away need it."""
-        if self._calls or not self._plain or self._must_give:
+        if self._image.needs_run or not self._plain or self._must_give:
             return None
         return Direct(
             self._image.library.address(MAIN),
@@ -202,6 +202,10 @@ class Executable:
             [(alias.result, alias.argument) for alias in self._aliases],
             self,
         )
+
+    def failure(self, number: int) -> BaseException:
+        """What went wrong in a `direct` run of this thread, whose `main` has returned `number`."""
+        return pool().interrupts.taken() if number == INTERRUPTED else call_error(self._calls[number - 1], None)
 
     def call_at(self, arguments: Any, results: Any) -> None:
         """Runs it on memory that the caller answers for: tables of the addresses of row-major arrays, one per leaf.
@@ -272,7 +276,6 @@ class Executable:
         if number == INTERRUPTED:
             raise pool().interrupts.taken()
         if number:
-            assert run is not None
             raise call_error(self._calls[number - 1], run)
         return self._value(outputs)
 

@@ -49,8 +49,8 @@ class CallingExecutable(Executable):
 
     @property
     def direct(self) -> Direct | None:
-        """None: native code does not ask whether the sanitizer is on."""
-        return None
+        """As `Executable`, while the sanitizer is off; who keeps it has to watch whether it is."""
+        return None if active() else super().direct
 
     @property
     def _chosen(self) -> Executable:

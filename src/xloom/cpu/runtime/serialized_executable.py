@@ -30,6 +30,8 @@ class LinkedExecutable:
     aligned_results: set[int] = field(default_factory=set)
     """Results that such code sees, by number."""
     collectives: list[CollectiveSite] = field(default_factory=list)
+    needs_run: bool = False
+    """Whether what it calls may ask for the run that it is called in, as all code but LAPACK's may."""
 
 
 @dataclass

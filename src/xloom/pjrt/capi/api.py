@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+from xloom import trace
+from xloom.calls import sanitizer
 from xloom.llvm import jit
 from xloom.pjrt.capi import (  # noqa: F401 - each registers its entries
     async_transfers,
@@ -30,7 +32,8 @@ from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
 from xloom.pjrt.capi.memory import new
 from xloom.pjrt.capi.slots import declare
 from xloom.pjrt.capi.structs import MAJOR, MINOR, STRUCTS
-from xloom.trace import watch
+
+_reasons: set[str] = set()
 
 
 def _slots() -> list[str]:
@@ -48,7 +51,8 @@ def api() -> Any:
     for name in _slots():
         setattr(table, name, call_log.address(name))
     errors.fill_table()
-    watch(_python_sees_all)
+    trace.watch(partial(_python_sees_all, "a trace"))
+    sanitizer.watch(partial(_python_sees_all, "the sanitizer"))
     memories.fill_table()
     extensions = chain()
     table.extension_start = ctypes.addressof(extensions[0])
@@ -64,9 +68,10 @@ def api_address() -> int:
     return ctypes.addressof(api())
 
 
-def _python_sees_all(does: bool) -> None:
-    """Whether Python must see every call, which takes longer."""
-    ctypes.c_int64.from_address(guard.address(PYTHON_ONLY)).value = does
+def _python_sees_all(reason: str, holds: bool) -> None:
+    """Whether Python must see every call, which takes longer, for this reason."""
+    (_reasons.add if holds else _reasons.discard)(reason)
+    ctypes.c_int64.from_address(guard.address(PYTHON_ONLY)).value = bool(_reasons)
 
 
 def _retire() -> None:

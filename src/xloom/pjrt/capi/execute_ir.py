@@ -194,12 +194,13 @@ def _execute(e: Entry) -> None:
     e.do("release_storage", "vp", arena)
     with loop(e, 0, count, name="held") as k:
         e.do("release_storage", "vp", e.load(e.item(storages, k), typ=POINTER))
+    with e.if_then(e.not_(e.is_zero(outcome)), likely=False):
+        with loop(e, 0, results, name="unmade") as k:
+            e.do("release_storage", "vp", e.load(e.item(made, k), typ=POINTER))
+        e.add_to(running, -1)
+        number = e.inttoptr(e.zext(outcome, I64), POINTER)
+        e.ret(e.do(FAILED, "ppppp", plan, e.args, number, NULL))
     with e.if_then(turns, likely=False):
-        with e.if_then(e.not_(e.is_zero(outcome)), likely=False):
-            with loop(e, 0, results, name="unmade") as k:
-                e.do("release_storage", "vp", e.load(e.item(made, k), typ=POINTER))
-            e.add_to(running, -1)
-            e.ret(e.do(FAILED, "ppppp", plan, e.args, NULL, NULL))
         e.do_at(e.get(PLAN, plan, "end", POINTER), "vp", e.get(PLAN, plan, "turns", POINTER))
     with e.if_then(e.has(results, -1)):
         outputs = e.load(e.arg("output_lists"), typ=POINTER)

@@ -72,18 +72,18 @@ def _write_results(args: Any, results: Sequence[Results], records: Sequence[CArr
             native("release_event")(event)
 
 
-def _failed(plan: int, args: int) -> int:
-    """Ends a run with other processes that native code has begun and that has failed. Its results say so, and not the
-    call, as those of a run by the device's thread do: JAX makes an error of another class of what a call says."""
+def _failed(plan: int, args: int, number: int) -> int:
+    """Ends a run that native code has begun and that has failed. Its results say so, and not the call, as those of a
+    run by the device's thread do: JAX makes an error of another class of what a call says."""
     try:
         view = objects[plan]
-        _write_results(_arguments(args), [view.loaded.failed(view.plan.failed())], view.records)
+        _write_results(_arguments(args), [view.loaded.failed(view.plan.failed(number))], view.records)
     except BaseException as error:  # the caller is C
         return errors.new_error(error)
     return 0
 
 
-guard.register(FAILED, ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_failed))
+guard.register(FAILED, ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(_failed))
 
 
 @slot("PJRT_ExecuteContext_Create")

@@ -71,11 +71,11 @@ class Plan:
         """Has Python run it from now on, or say why not."""
         self._struct[PLAN.offset("is_native") // 8] = 0
 
-    def failed(self) -> Exception:
-        """What went wrong in a run with other processes; Python does the next ones."""
+    def failed(self, number: int) -> BaseException:
+        """What went wrong in the run that has just ended with `number`; Python does the next ones."""
         self.leave_to_python()
-        assert self._run is not None and self._run.between is not None
-        return self._run.between.failed()
+        assert self._run is not None
+        return self._run.failed(number)
 
 
 def _turns(between: BetweenProcesses) -> dict[str, int]:
