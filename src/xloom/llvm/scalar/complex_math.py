@@ -17,7 +17,7 @@ from llvmlite import ir
 from xloom.llvm.math.scalar import F32, F64, Scalar, fma, select
 from xloom.llvm.scalar import complex_exponential, complex_inverse, complex_logarithm
 from xloom.llvm.scalar.complex_pair import Pair, Scale, choose, infinite, is_nan
-from xloom.llvm.scalar.complex_root import hypotenuse, length, reciprocal_square_root, square_root
+from xloom.llvm.scalar.complex_root import hypotenuse, length, length_f32, reciprocal_square_root, square_root
 from xloom.llvm.types import Complex
 
 Builder = ir.IRBuilder
@@ -162,8 +162,8 @@ def _modulus(z: Pair) -> Pair:
     return Pair(hypotenuse(z), z.real.constant(0.0))
 
 
-def _modulus_plain(z: Pair) -> Pair:
-    return Pair(length(z), z.real.constant(0.0))
+def _modulus_c64(z: Pair) -> Pair:
+    return Pair(length_f32(z), z.real.constant(0.0))
 
 
 def _sign(z: Pair) -> Pair:
@@ -174,7 +174,7 @@ def _sign(z: Pair) -> Pair:
     return choose(z.is_zero(), Pair(none, none), Pair(scaled.real / size, scaled.imag / size))
 
 
-_MODULUS = _function("modulus", _modulus, _in_f64(_modulus_plain))
+_MODULUS = _function("modulus", _modulus, _modulus_c64)
 sign = _function("sign", _sign)
 
 
