@@ -1,8 +1,11 @@
 """Products on the emulated GPU."""
 
+import numpy as np
 import pytest
 
+import xloom as xl
 from tests.cuda.emulation import agrees, strategies
+from tests.cuda.kernel_programs import TF32, product
 from xloom.cuda.kernels import tensor_core_tiles
 
 ROWS_BY_COLUMNS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
@@ -25,6 +28,22 @@ def test_tensor_cores(operands, result):
         "lhs_contracting_dims={2}, rhs_contracting_dims={2} }"
     )
     assert "by tensor cores" in strategies(executable)[0]
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
+def test_slices_lie_in_shared_memory_as_in_memory(dtype, layout):
+    """Some are copied asynchronously, 16 bytes at once, and others, of odd sizes, through registers."""
+    generator = np.random.default_rng(0)
+    for m, n, k in ((72, 80, 136), (72, 67, 40)):
+        module = xl.parse(product(dtype, m, n, k, "f32", layout, TF32 if dtype == "f32" else ""))
+        # eighths: no type rounds them
+        values = [generator.integers(-20, 20, p.shape.dims) / 8 for p in module.entry.parameters]
+        given = [v.astype(p.shape.dtype.numpy) for v, p in zip(values, module.entry.parameters, strict=True)]
+        executable = agrees(module, *given)
+        assert "by tensor cores" in strategies(executable)[0]
+    (launch,) = executable.program.launches
+    assert "llvm.nvvm.cp.async" in launch.kernel.text
 
 
 def test_large_tiles_of_tensor_cores(monkeypatch):

@@ -40,6 +40,10 @@ class DeviceKernel:
     """How it computes, for people."""
     may_store_again: bool = False
     """Threads may store what others have stored, the same values."""
+    dynamic_shared_bytes: int = 0
+    """Shared memory that a launch has to ask for, beside `shared_bytes`, which the kernel has by itself."""
+    tensor_cores: str = ""
+    """The type of the elements that tensor cores multiply; empty where they do not."""
 
     name = "xloom_kernel"
     """Of its function."""
@@ -59,7 +63,8 @@ class KernelBuilder:
             argument.attributes.align = 16
         self.function = function
         self.pointers: Sequence[ir.Value] = function.args
-        self._shared_bytes = 0
+        self.tensor_cores = ""
+        self._shared_bytes = self._dynamic_shared_bytes = 0
         self._has_barrier = False
         b = self.b = FoldingBuilder(function.append_basic_block("entry"))
         self.thread32 = self._special("tid.x")
@@ -90,7 +95,14 @@ class KernelBuilder:
                 argument.add_attribute("noalias")
         self.b.position_at_end(self._entry)
         self.b.branch(self._start)
-        return DeviceKernel(module_text(self.module), self.threads, self._shared_bytes, self.strategy)
+        return DeviceKernel(
+            module_text(self.module),
+            self.threads,
+            self._shared_bytes,
+            self.strategy,
+            dynamic_shared_bytes=self._dynamic_shared_bytes,
+            tensor_cores=self.tensor_cores,
+        )
 
     def _written(self) -> set[ir.Value]:
         """The arguments through which the kernel may store; all of them where one cannot tell."""

@@ -124,7 +124,8 @@ class _Rewriting:
             for k, name in enumerate(names)
         ]
         self._out.append("define internal ptr @coroutine(ptr %context, ptr %arguments) presplitcoroutine {")
-        self._prologue = "\n".join([_BEGIN, *loads])
+        copies = _BEGIN_COPIES if any(" @llvm.nvvm.cp.async." in other for other in self._lines) else ""
+        self._prologue = "\n".join([_BEGIN, copies, *loads])
 
     def _end(self) -> None:
         self._out += [_END, "}", _WRAPPERS]
@@ -278,6 +279,34 @@ class _Rewriting:
         result = "{ float, float, float, float }"
         self._out.append(f"  {name} = call {result} @xloom_mma_{kind}(ptr %context, {sums})")
 
+    def _copy(self, line: str, name: str, rest: str, operands: list[str]) -> None:
+        if rest == "commit.group":
+            self._out.append(f"  call void @xloom_copy_commit(ptr {_COPIES})")
+            return
+        if rest.startswith("wait"):
+            if rest == "wait.all":
+                self._out.append(f"  call void @xloom_copy_commit(ptr {_COPIES})")
+            newest = operands[0] if operands else "i32 0"
+            self._out.append(f"  call void @xloom_copy_wait(ptr %context, ptr {_COPIES}, {newest})")
+            return
+        nbytes = int(rest.removesuffix(".s").rpartition(".")[2])
+        read = operands[2] if rest.endswith(".s") else f"i32 {nbytes}"
+        of_copy = f"{operands[0]}, {operands[1]}, i32 {nbytes}, {read}, i32 {self._site(line)}"
+        self._out.append(f"  call void @xloom_copy_begin(ptr %context, ptr {_COPIES}, {of_copy})")
+
+    def _rows_of_matrices(self, line: str, name: str, rest: str, operands: list[str]) -> None:
+        """Four matrices; each lane reads the row that it names."""
+        safe = self._access(operands[0].removeprefix("ptr "), "i64 16", Access.READ, line)
+        words = []
+        for number in range(4):
+            place, value = self._name(), self._name()
+            self._out.append(f"  {place} = getelementptr i32, ptr {safe}, i64 {number}")
+            self._out.append(f"  {value} = load i32, ptr {place}")
+            words.append(f"i32 {value}")
+        self._meet(line, "i32 -1", words)
+        kind = "trans" if rest.startswith("trans.") else "plain"
+        self._out.append(f"  {name} = call {{ i32, i32, i32, i32 }} @xloom_ldmatrix_{kind}(ptr %context)")
+
     def _cast(self, operation: str, operand: str, kind: str) -> str:
         name = self._name()
         self._out.append(f"  {name} = {operation} {operand} to {kind}")
@@ -298,14 +327,22 @@ _REWRITES: dict[str, _Rewrite] = {
     "vote.ballot.sync": _Rewriting._ballot,
     "bar.warp.sync": _Rewriting._warp_barrier,
     "mma.": _Rewriting._product,
+    "cp.async.": _Rewriting._copy,
+    "ldmatrix.sync.aligned.m8n8.x4.": _Rewriting._rows_of_matrices,
 }
 """By the beginning of an intrinsic's name."""
 
 
 def _split(arguments: str) -> list[str]:
     """Operands, each with its type and without attributes."""
-    parts = [p.split() for p in re.split(r", (?![^<({]*[>)}])", arguments) if p]
-    return [f"{p[0]} {p[-1]}" if not p[0].startswith("<") else " ".join(p) for p in parts]
+    return [_plain(operand) for operand in re.split(r", (?![^<({]*[>)}])", arguments) if operand]
+
+
+def _plain(operand: str) -> str:
+    if "(" in operand:
+        return f"ptr {operand[operand.index('getelementptr') :]}"
+    words = operand.split()
+    return operand if operand.startswith("<") else f"{words[0]} {words[-1]}"
 
 
 def _leading_type(text: str) -> str:
@@ -330,6 +367,9 @@ _BEGIN = """  %coroutine.value = alloca [512 x i8], align 64
   %coroutine.whole = and i64 %coroutine.more, -64
   %coroutine.memory = call ptr @aligned_alloc(i64 64, i64 %coroutine.whole)
   %coroutine.handle = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.memory)"""
+_COPIES = "%coroutine.copies"
+_BEGIN_COPIES = f"""  {_COPIES} = alloca [{at.COPY_ENTRIES + at.MOST_COPIES * at.COPY_BYTES} x i8], align 8
+  store i64 0, ptr {_COPIES}"""
 _END = """coroutine.final:
   %coroutine.last = call i8 @llvm.coro.suspend(token none, i1 true)
   switch i8 %coroutine.last, label %coroutine.suspended [i8 0, label %coroutine.never i8 1, label %coroutine.cleanup]
@@ -375,6 +415,11 @@ declare i32 @xloom_shuffle_up(ptr, i32, i32)
 declare i32 @xloom_shuffle_down(ptr, i32, i32)
 declare i32 @xloom_shuffle_bfly(ptr, i32, i32)
 declare i32 @xloom_shuffle_idx(ptr, i32, i32)
+declare { i32, i32, i32, i32 } @xloom_ldmatrix_plain(ptr)
+declare { i32, i32, i32, i32 } @xloom_ldmatrix_trans(ptr)
+declare void @xloom_copy_begin(ptr, ptr, ptr, ptr, i32, i32, i32)
+declare void @xloom_copy_commit(ptr)
+declare void @xloom_copy_wait(ptr, ptr, i32)
 declare { float, float, float, float } @xloom_mma_bf16(ptr, float, float, float, float)
 declare { float, float, float, float } @xloom_mma_f16(ptr, float, float, float, float)
 declare { float, float, float, float } @xloom_mma_tf32(ptr, float, float, float, float)

@@ -30,6 +30,7 @@ _MESSAGES = {
     Fault.BARRIER_AFTER_EXIT: "waits at a barrier that other threads of the block never come to: they have ended",
     Fault.DEADLOCK: "waits for lanes of its warp that do not come to the same instruction",
     Fault.INACTIVE_LANE: "reads a register of a lane that takes no part",
+    Fault.IN_FLIGHT: "touches memory to which an asynchronous copy may still be on its way",
 }
 
 

@@ -13,9 +13,10 @@ from xloom.cuda.emulator.thread_context import Access, Fault
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.types import I8, I32, I64, POINTER, VOID
 
-_THREAD_SHIFT, _EPOCH_SHIFT, _BLOCK_SHIFT = 2, 20, 40
-"""In a word that says who: bit 0 is set, bit 1 says that it was atomic."""
-_THREADS, _EPOCHS, _BLOCKS = (1 << 18) - 1, (1 << 20) - 1, (1 << 24) - 1
+_ATOMIC, _IN_FLIGHT = 2, 4
+_THREAD_SHIFT, _EPOCH_SHIFT, _BLOCK_SHIFT = 3, 20, 40
+"""In a word that says who: bit 0 is set; bit 1, that it was atomic; bit 2, that it may be yet to come."""
+_THREADS, _EPOCHS, _BLOCKS = (1 << 17) - 1, (1 << 20) - 1, (1 << 24) - 1
 """The greatest numbers that there is room for: as a thread or a block, "several"."""
 
 
@@ -132,20 +133,36 @@ class _Check:
     def _byte(self, written: ir.Value, read: ir.Value, me: ir.Value, is_shared: ir.Value) -> None:
         b = self.b
         writer, reader = b.load(written, typ=I64), b.load(read, typ=I64)
+        arrives = self._is(Access.ARRIVAL)
+        with b.if_else(arrives) as (then, otherwise):
+            with then:
+                b.store(me, written)
+            with otherwise:
+                self._touched((written, writer), (read, reader), me, is_shared)
+
+    def _touched(
+        self, written: tuple[ir.Value, ir.Value], read: tuple[ir.Value, ir.Value], me: ir.Value, is_shared: ir.Value
+    ) -> None:
+        """Who has written and read a byte: where that is, and the word itself."""
+        b = self.b
+        (writer_place, writer), (reader_place, reader) = written, read
+        with b.if_then(b.icmp_signed("!=", b.and_(writer, I64(_IN_FLIGHT)), I64(0))):
+            self._fault(Fault.IN_FLIGHT, self._thread(writer))
         reads, is_atomic = self._is(Access.READ), self._is(Access.ATOMIC)
         never = b.and_(b.icmp_signed("==", writer, I64(0)), is_shared)
         with b.if_then(b.and_(never, b.or_(reads, is_atomic))):
             self._fault(Fault.UNINITIALISED, I32(-1))
-        both_atomic = b.and_(is_atomic, b.icmp_signed("!=", b.and_(writer, I64(2)), I64(0)))
+        both_atomic = b.and_(is_atomic, b.icmp_signed("!=", b.and_(writer, I64(_ATOMIC)), I64(0)))
         with b.if_then(b.and_(self._conflicts(writer, me), b.not_(both_atomic))):
             self._fault(Fault.RACE, self._thread(writer))
         with b.if_then(b.and_(self._conflicts(reader, me), b.not_(reads))):
             self._fault(Fault.RACE, self._thread(reader))
         with b.if_else(reads) as (then, otherwise):
             with then:
-                b.store(self._readers(reader, me), read)
+                b.store(self._readers(reader, me), reader_place)
             with otherwise:
-                b.store(b.select(is_atomic, b.or_(me, I64(2)), me), written)
+                begins = b.select(self._is(Access.COPY), b.or_(me, I64(_IN_FLIGHT)), me)
+                b.store(b.select(is_atomic, b.or_(me, I64(_ATOMIC)), begins), writer_place)
 
     def _conflicts(self, other: ir.Value, me: ir.Value) -> ir.Value:
         b = self.b

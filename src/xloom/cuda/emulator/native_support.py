@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from llvmlite import ir
 
+from xloom.cuda.emulator import async_copies
 from xloom.cuda.emulator import thread_context as at
 from xloom.cuda.emulator.memory_checks import define_access, define_fault, field, word
 from xloom.cuda.emulator.thread_context import Fault, State
@@ -24,6 +25,7 @@ SHUFFLES = ("up", "down", "bfly", "idx")
 MMA_KINDS = {"bf16": I16, "f16": I16, "tf32": I32}
 """Element types of products of tiles, and what lies in a register for each."""
 _QUAD = ir.LiteralStructType([FLOAT] * 4)
+_WORDS = ir.LiteralStructType([I32] * 4)
 
 _Body = Callable[[ir.IRBuilder, Sequence[ir.Value]], None]
 
@@ -44,6 +46,11 @@ def support() -> tuple[Library, dict[str, int]]:
     _define(module, "xloom_turn", VOID, [POINTER], lambda b, a: _turn(b, a[0]))
     for kind in MMA_KINDS:
         _define(module, f"xloom_mma_{kind}", _QUAD, [POINTER, *[FLOAT] * 4], lambda b, a, k=kind: _mma(b, a, k))
+    for kind in ("plain", "trans"):
+        _define(module, f"xloom_ldmatrix_{kind}", _WORDS, [POINTER], lambda b, a, k=kind: _ldmatrix(b, a, k))
+    _define(module, "xloom_copy_begin", VOID, [*[POINTER] * 4, *[I32] * 3], async_copies.begin)
+    _define(module, "xloom_copy_commit", VOID, [POINTER], async_copies.commit)
+    _define(module, "xloom_copy_wait", VOID, [POINTER, POINTER, I32], async_copies.wait)
     _define_scheduler(module)
     names = [f.name for f in module.functions if f.blocks]
     library = Library([process_code(str(module), PassPipeline.VECTORS)], names)
@@ -188,6 +195,30 @@ def _fragment(
     if kind == "bf16":
         return b.bitcast(b.shl(part, I32(16)), FLOAT)
     return b.fpext(b.bitcast(b.trunc(part, I16), ir.HalfType()), FLOAT)
+
+
+def _ldmatrix(b: ir.IRBuilder, arguments: Sequence[ir.Value], kind: str) -> None:
+    """ldmatrix(context): this lane's part of four matrices of 8 x 8 elements of 16 bits, whose rows lanes have put.
+
+    Lane 8 q + r has put row r of matrix q. A lane gets two neighbours of a row of each, or of a column (`trans`).
+    """
+    (context,) = arguments
+    lane = word(b, context, at.LANE)
+    group, within = b.lshr(lane, I32(2)), b.and_(lane, I32(3))
+    result: ir.Value = ir.Constant(_WORDS, ir.Undefined)
+    for matrix in range(4):
+        if kind == "plain":
+            value = _of_lane(b, context, b.add(group, I32(8 * matrix)), within)
+        else:
+            halves = []
+            for e in range(2):
+                other = b.add(b.mul(within, I32(2)), I32(8 * matrix + e))
+                pair = _of_lane(b, context, other, b.lshr(group, I32(1)))
+                halves.append(b.and_(b.lshr(pair, b.mul(b.and_(group, I32(1)), I32(16))), I32(0xFFFF)))
+            value = b.or_(halves[0], b.shl(halves[1], I32(16)))
+        result = b.insert_value(result, value, matrix)
+    _turn(b, context)
+    b.ret(result)
 
 
 def _fault(b: ir.IRBuilder, context: ir.Value, fault: Fault, other: ir.Value) -> None:

@@ -52,6 +52,7 @@ class Fault(IntEnum):
     BARRIER_AFTER_EXIT = 5
     DEADLOCK = 6
     INACTIVE_LANE = 7
+    IN_FLIGHT = 8
 
 
 class Access(IntEnum):
@@ -62,3 +63,14 @@ class Access(IntEnum):
     ATOMIC = 2
     WRITE_AGAIN = 3
     """A write that is none where it changes nothing."""
+    COPY = 4
+    """A write that has begun, and may be done at any time until its thread has waited for it."""
+    ARRIVAL = 5
+    """The end of such a write."""
+
+
+COPIES, COPY_GROUPS, COPY_ENTRIES, COPY_BYTES = 0, 4, 8, 40
+"""Of a thread's asynchronous copies: how many are on their way, how many groups there were (both i32), entries."""
+COPY_TARGET, COPY_SOURCE, COPY_SIZE, COPY_READ, COPY_GROUP, COPY_SITE = 0, 8, 16, 20, 24, 28
+"""Of an entry: addresses; bytes that are written, and those that are read, the others 0; its group; its place."""
+MOST_COPIES = 128
