@@ -5,13 +5,16 @@ import pytest
 from click.testing import CliRunner
 
 import xloom as xl
+from tests.cuda.kernel_programs import mapped, product
 from xloom.cli.main import cli
+from xloom.cuda.data_sheets import DATA_SHEETS
 from xloom.cuda.kernel import DeviceKernel
-from xloom.cuda.printers.kernel_choices import MULTIPROCESSORS, resident_blocks
+from xloom.cuda.lower import lowered
+from xloom.cuda.printers.kernel_choices import least_times, resident_blocks
 from xloom.cuda.program import Launch
 from xloom.cuda.ptxas import Assembled
 from xloom.errors import LoweringError
-from xloom.llvm.target import GPUS
+from xloom.llvm.target import GPUS, target_named
 from xloom.pjrt import Client
 
 TEXT = (
@@ -78,8 +81,35 @@ def test_what_has_no_kernels_is_refused_by_name():
 
 
 def test_how_full_a_multiprocessor_is():
-    assert set(MULTIPROCESSORS) == set(GPUS)
+    assert set(DATA_SHEETS) == set(GPUS)
     launch = Launch(DeviceKernel("", 256, 0, ""), 1, (), "")
     made = Assembled(b"", registers=65, spilled_bytes=0, stack_bytes=0, shared_bytes=40 << 10, barriers=0)
-    assert resident_blocks(launch, MULTIPROCESSORS["sm_90"]) == (8, "its threads")
-    assert resident_blocks(launch, MULTIPROCESSORS["sm_90"], made) == (3, "its registers")
+    assert resident_blocks(launch, DATA_SHEETS["sm_90"]) == (8, "its threads")
+    assert resident_blocks(launch, DATA_SHEETS["sm_90"], made) == (3, "its registers")
+    asks = Launch(DeviceKernel("", 256, 0, "", dynamic_shared_bytes=60 << 10), 1, (), "")
+    assert resident_blocks(asks, DATA_SHEETS["sm_90"], made) == (2, "its shared memory")
+
+
+@pytest.mark.parametrize(
+    ("program", "bound", "kind"),
+    [
+        (mapped("f32", 1 << 20, "add"), "memory", "f32"),
+        (product("f64", 1024, 1024, 1024), "arithmetic", "f64"),
+        (product("bf16", 4096, 4096, 4096), "arithmetic", "tensor bf16"),
+    ],
+)
+def test_what_bounds_a_kernel(tmp_path, program, bound, kind):
+    file = tmp_path / "model.hlo"
+    file.write_text(program)
+    code, text = xloom("opt", "--explain", "kernel", "--target", "sm_90a", str(file))
+    assert code == 0
+    assert f"bound by {bound}" in text
+    assert f"TFLOP/s ({kind})" in text
+
+
+def test_least_times_are_those_of_data_sheets():
+    (launch,) = lowered(xl.parse(product("bf16", 4096, 4096, 4096)), target_named("sm_80")).launches
+    memory, arithmetic = least_times(launch, DATA_SHEETS["sm_80"])
+    assert launch.flops == 2 * 4096**3
+    assert memory == pytest.approx(3 * 2 * 4096**2 / 1555e9 * 1e6)
+    assert arithmetic == pytest.approx(2 * 4096**3 / 312e12 * 1e6)

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from xloom import checks
-from xloom.codegen.buffer_values import BufferValue
+from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.fusion.multi_output import Thunk
+from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.codegen.loop_ir.verify import verify_nest
 from xloom.codegen.schedule.thunks import roots_of
 from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.loops.lowering import NestLowering
 from xloom.cuda.program import Launch, Step
+from xloom.hlo.cost import flops
+from xloom.hlo.dtype import c128, f64
 from xloom.hlo.instruction import Instruction
 
 
@@ -40,6 +43,7 @@ class ThunkLowering:
     def __init__(self, program: ProgramLowering, thunk: Thunk):
         self._program, self._thunk = program, thunk
         self.target = program.assignment.target
+        self._flops = sum(map(flops, _instructions(thunk)))
 
     def of(self, value: BufferValue) -> BufferAllocation:
         """The memory of an array."""
@@ -66,7 +70,10 @@ class ThunkLowering:
     def launch(self, kernel: DeviceKernel, blocks: int, arguments: Sequence[BufferAllocation]) -> None:
         """Launches a kernel whose pointers are those of `arguments`."""
         makes = ", ".join(f"%{i.name} {i.metadata.location}".strip() for i in roots_of(self._thunk))
-        self._program.steps.append(Launch(kernel, blocks, tuple(arguments), makes))
+        is_wide = any(leaf.dtype in (f64, c128) for i in roots_of(self._thunk) for leaf in leaf_shapes(i.shape))
+        computes_in = "f64" if is_wide else "f32"
+        self._program.steps.append(Launch(kernel, blocks, tuple(arguments), makes, self._flops, computes_in))
+        self._flops = 0
 
     def nest(self, nest: LoopNest) -> None:
         """Launches the kernels of a loop nest."""
@@ -74,3 +81,8 @@ class ThunkLowering:
             verify_nest(nest)
         for kernel, blocks, arguments in NestLowering(self.target, nest, self.of, self.scratch).made():
             self.launch(kernel, blocks, arguments)
+
+
+def _instructions(thunk: Thunk) -> list[Instruction]:
+    """All that a thunk computes."""
+    return [*thunk.roots, *thunk.inlined] if isinstance(thunk, FusionGroup) else [thunk]

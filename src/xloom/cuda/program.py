@@ -20,6 +20,10 @@ class Launch:
     """Whose addresses are the kernel's pointers, each once."""
     makes: str
     """The instructions that it is for, and where they come from."""
+    flops: int = 0
+    """Arithmetic of those instructions; of the first launch alone, where they have several."""
+    computes_in: str = "f32"
+    """The type of most of it: f32 or f64."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
+from xloom.cuda.data_sheets import DATA_SHEETS, Gpu
 from xloom.cuda.kernel import WARP
 from xloom.cuda.lower import lowered
 from xloom.cuda.program import Launch
@@ -13,28 +13,6 @@ from xloom.cuda.ptxas import Assembled, assembled, tool
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
 
-
-class Multiprocessor(NamedTuple):
-    """What a multiprocessor has, and the memory's bandwidth in bytes a nanosecond, by NVIDIA's data sheets."""
-
-    threads: int
-    blocks: int
-    shared_bytes: int
-    bandwidth: int
-    registers: int = 65536
-
-
-MULTIPROCESSORS = {
-    "sm_80": Multiprocessor(2048, 32, 164 << 10, 1555),
-    "sm_86": Multiprocessor(1536, 16, 100 << 10, 936),
-    "sm_89": Multiprocessor(1536, 24, 100 << 10, 1008),
-    "sm_90": Multiprocessor(2048, 32, 228 << 10, 3350),
-    "sm_90a": Multiprocessor(2048, 32, 228 << 10, 3350),
-    "sm_100": Multiprocessor(2048, 32, 228 << 10, 8000),
-    "sm_100a": Multiprocessor(2048, 32, 228 << 10, 8000),
-    "sm_120": Multiprocessor(1536, 24, 100 << 10, 1792),
-}
-"""Of A100 (40 GB), GeForce RTX 3090 and 4090, H100 SXM, B200, GeForce RTX 5090."""
 _REGISTER_UNIT, _SHARED_OF_SYSTEM = 256, 1 << 10
 """Registers that a warp gets at once, and what each block has of shared memory besides."""
 
@@ -49,28 +27,47 @@ def kernel_choices_text(module: Module, names: Collection[str], target: Target) 
 
 
 def _of_launch(launch: Launch, target: Target) -> Iterator[str]:
-    kernel, multiprocessor = launch.kernel, MULTIPROCESSORS[target.name]
+    kernel, gpu = launch.kernel, DATA_SHEETS[target.name]
     yield f"{launch.makes}: {kernel.strategy}"
     made = assembled(ptx_of(kernel, target), target) if tool("ptxas") else None
-    resident, limit = resident_blocks(launch, multiprocessor, made)
-    share = 100 * resident * kernel.threads // multiprocessor.threads
+    resident, limit = resident_blocks(launch, gpu, made)
+    share = 100 * resident * kernel.threads // gpu.threads
     spills = "" if made is None else f"; {made.registers} registers a thread, {made.spilled_bytes} B spilled"
-    yield f"  {launch.blocks} blocks of {kernel.threads} threads, {kernel.shared_bytes} B of shared memory{spills}"
+    shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
+    yield f"  {launch.blocks} blocks of {kernel.threads} threads, {shared} B of shared memory{spills}"
     yield f"  a {target.name} has {resident} of the blocks on a multiprocessor, {share} % of its threads, for {limit}"
-    nbytes = sum(a.nbytes for a in launch.arguments)
-    microseconds = nbytes / multiprocessor.bandwidth / 1000
-    yield f"  {nbytes} B of arrays, which take {microseconds:.2f} us or more if all are read or written once"
+    rounds = launch.blocks / max(1, resident * gpu.multiprocessors)
+    yield f"  all {gpu.multiprocessors} of a {gpu.product} do the blocks in {rounds:.2f} rounds"
+    memory, arithmetic = least_times(launch, gpu)
+    bound = "memory" if memory >= arithmetic else "arithmetic"
+    yield f"  {memory:.2f} us or more for {_nbytes(launch)} B of arrays, each once, at {gpu.bandwidth} GB/s"
+    rate = f"{gpu.teraflops[_arithmetic(launch)]} TFLOP/s ({_arithmetic(launch)})"
+    yield f"  {arithmetic:.2f} us or more for {launch.flops} operations at {rate}: bound by {bound}"
 
 
-def resident_blocks(launch: Launch, multiprocessor: Multiprocessor, made: Assembled | None = None) -> tuple[int, str]:
+def least_times(launch: Launch, gpu: Gpu) -> tuple[float, float]:
+    """Microseconds that a launch takes at least, for its arrays and for its arithmetic."""
+    return _nbytes(launch) / gpu.bandwidth / 1e3, launch.flops / gpu.teraflops[_arithmetic(launch)] / 1e6
+
+
+def _nbytes(launch: Launch) -> int:
+    return sum(a.nbytes for a in launch.arguments)
+
+
+def _arithmetic(launch: Launch) -> str:
+    """What does it, by the names of data sheets."""
+    return f"tensor {launch.kernel.tensor_cores}" if launch.kernel.tensor_cores else launch.computes_in
+
+
+def resident_blocks(launch: Launch, gpu: Gpu, made: Assembled | None = None) -> tuple[int, str]:
     """How many blocks of a launch a multiprocessor has at once, and what it has no more of."""
     kernel, limits = launch.kernel, {}
-    limits["its blocks"] = multiprocessor.blocks
-    limits["its threads"] = multiprocessor.threads // kernel.threads
-    limits["its shared memory"] = multiprocessor.shared_bytes // (kernel.shared_bytes + _SHARED_OF_SYSTEM)
+    limits["its blocks"] = gpu.blocks
+    limits["its threads"] = gpu.threads // kernel.threads
+    static = kernel.shared_bytes if made is None else made.shared_bytes
+    limits["its shared memory"] = gpu.shared_bytes // (static + kernel.dynamic_shared_bytes + _SHARED_OF_SYSTEM)
     if made is not None:
         of_warp = -(-made.registers * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
-        limits["its shared memory"] = multiprocessor.shared_bytes // (made.shared_bytes + _SHARED_OF_SYSTEM)
-        limits["its registers"] = multiprocessor.registers // (of_warp * (kernel.threads // WARP))
+        limits["its registers"] = gpu.registers // (of_warp * (kernel.threads // WARP))
     least = min(limits, key=limits.__getitem__)
     return limits[least], least

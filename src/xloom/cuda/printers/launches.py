@@ -23,7 +23,8 @@ def _lines(program: DeviceProgram, steps: Sequence[Step], indent: str) -> Iterat
     for step in steps:
         if isinstance(step, Launch):
             kernel = step.kernel
-            shared = f", {kernel.shared_bytes} B shared" if kernel.shared_bytes else ""
+            nbytes = kernel.shared_bytes + kernel.dynamic_shared_bytes
+            shared = f", {nbytes} B shared" if nbytes else ""
             grid = f"{step.blocks} x {kernel.threads} threads"
             yield f"{indent}launch kernel {numbers[kernel]} on {grid}{shared}: {step.makes}"
             yield f"{indent}  {kernel.strategy}"
