@@ -64,6 +64,8 @@ class KernelBuilder:
         self.function = function
         self.pointers: Sequence[ir.Value] = function.args
         self.tensor_cores = ""
+        self.resident_blocks = 0
+        """How many blocks a multiprocessor is to have room for: registers are given out accordingly; 0 for any number."""
         self._shared_bytes = self._dynamic_shared_bytes = 0
         self._has_barrier = False
         b = self.b = FoldingBuilder(function.append_basic_block("entry"))
@@ -76,9 +78,6 @@ class KernelBuilder:
         start = function.append_basic_block("start")
         b.position_at_end(start)
         self._start = start
-        annotations = self.module.add_named_metadata("nvvm.annotations")
-        most = [function, ir.MetaDataString(self.module, "maxntidx"), I32(threads)]
-        annotations.add(self.module.add_metadata(most))
 
     def finished(self) -> DeviceKernel:
         """The kernel, at whose end the builder is. Raises LoweringError for one with too much shared memory."""
@@ -95,6 +94,9 @@ class KernelBuilder:
                 argument.add_attribute("noalias")
         self.b.position_at_end(self._entry)
         self.b.branch(self._start)
+        self._annotate("maxntidx", self.threads)
+        if self.resident_blocks:
+            self._annotate("minctasm", self.resident_blocks)
         return DeviceKernel(
             module_text(self.module),
             self.threads,
@@ -103,6 +105,10 @@ class KernelBuilder:
             dynamic_shared_bytes=self._dynamic_shared_bytes,
             tensor_cores=self.tensor_cores,
         )
+
+    def _annotate(self, name: str, value: int) -> None:
+        annotation = [self.function, ir.MetaDataString(self.module, name), I32(value)]
+        self.module.add_named_metadata("nvvm.annotations").add(self.module.add_metadata(annotation))
 
     def _written(self) -> set[ir.Value]:
         """The arguments through which the kernel may store; all of them where one cannot tell."""

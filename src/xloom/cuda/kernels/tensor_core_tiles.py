@@ -78,7 +78,7 @@ class TensorCoreTiles:
     def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value]) -> None:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
         b, product, cut = kernel.b, self.product, self.cut
-        kernel.tensor_cores = self.kind
+        kernel.tensor_cores, kernel.resident_blocks = self.kind, 2 if self.cut is LARGE else 0
         kernel.strategy = (
             f"tiles of {cut.rows} x {cut.columns} by tensor cores ({self.kind}), {DEPTH} deep, {self.slices} at a time"
         )

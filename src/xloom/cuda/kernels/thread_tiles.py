@@ -60,6 +60,8 @@ class ThreadTiles:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
         b, product, side = kernel.b, self.product, self.side
         kernel.strategy = f"tiles of {side} x {side}, {self.each} x {self.each} a thread, {DEPTH} deep"
+        # ptxas by itself gives out too few registers for the sake of more blocks, and spills
+        kernel.resident_blocks = 4 if self.each == 4 and self.kept.bytes <= 4 else 2
         pitch = side + _PAD
         shared = [kernel.shared(DEPTH * pitch * self.kept.bytes) for _ in range(2)]
         tile, column = b.udiv(kernel.block, I64(self.columns)), b.urem(kernel.block, I64(self.columns))
