@@ -275,3 +275,9 @@ OTHERS: Mapping[str, str] = {
     "unique scatter": scatter("bf16", 1000, 64, 512, unique=True),
 }
 PROGRAMS: Mapping[str, str] = {**MAPS, **REDUCTIONS, **ROWS, **TRANSPOSES, **PRODUCTS, **OTHERS}
+HUGE: Mapping[str, str] = {
+    "huge bf16 product": product("bf16", 8192, 8192, 8192),
+    "huge f16 product, tn": product("f16", 4096, 4096, 4096, layout="tn"),
+    "large tf32 product, nt": product("f32", 1024, 1024, 1024, layout="nt", algorithm=TF32),
+}
+"""What no emulator should run."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 import xloom as xl
-from tests.cuda.kernel_programs import PROGRAMS
+from tests.cuda.kernel_programs import HUGE, PROGRAMS
 from xloom.cuda.lower import lowered
 from xloom.cuda.ptx import ptx_of
 from xloom.cuda.ptxas import assembled, sass_of, tool
@@ -146,6 +146,32 @@ def test_what_ptxas_makes_of_it(name, target):
         assert made.spilled_bytes == made.stack_bytes == 0
         assert made.registers <= facts.registers
         assert made.shared_bytes <= kernel.shared_bytes
+        assert not made.warnings
+
+
+WARPGROUPS = {
+    "large bf16 product": ("m64n128k16.f32.bf16.bf16", 98304, 128),
+    "huge bf16 product": ("m64n256k16.f32.bf16.bf16", 196608, 255),
+    "huge f16 product, tn": ("m64n256k16.f32.f16.f16", 196608, 255),
+    "large tf32 product, nt": ("m64n128k8.f32.tf32.tf32", 98304, 128),
+}
+
+
+@with_ptxas
+@pytest.mark.parametrize("name", WARPGROUPS)
+def test_warpgroups_multiply_what_is_large(name):
+    """ptxas says so where it lets products wait for each other; it does not."""
+    shape, shared_bytes, registers = WARPGROUPS[name]
+    machine = target_named("sm_90a")
+    (kernel,) = lowered(xl.parse({**PROGRAMS, **HUGE}[name]), machine).kernels
+    ptx = ptx_of(kernel, machine)
+    assert f"wgmma.mma_async.sync.aligned.{shape}" in ptx
+    assert "fence.proxy.async.shared::cta" in ptx
+    made = assembled(ptx, machine)
+    assert kernel.dynamic_shared_bytes == shared_bytes
+    assert made.registers <= registers
+    assert made.spilled_bytes == 0
+    assert not made.warnings
 
 
 @pytest.mark.sampled

@@ -25,6 +25,8 @@ BLOCKS = 4096
 """In a grid, at most: more work than that is done by the same threads in turn."""
 SHARED_BYTES = 48 << 10
 """Shared memory that every kernel may have without asking."""
+DYNAMIC_SHARED = "dynamic_shared"
+"""The name of what launches ask for."""
 ALL_LANES = I32(-1)
 
 
@@ -65,7 +67,7 @@ class KernelBuilder:
         self.pointers: Sequence[ir.Value] = function.args
         self.tensor_cores = ""
         self.resident_blocks = 0
-        """How many blocks a multiprocessor is to have room for: registers are given out accordingly; 0 for any number."""
+        """How many blocks a multiprocessor is to have room for, by registers; 0 for any number."""
         self._shared_bytes = self._dynamic_shared_bytes = 0
         self._has_barrier = False
         b = self.b = FoldingBuilder(function.append_basic_block("entry"))
@@ -166,6 +168,14 @@ class KernelBuilder:
         memory = ir.GlobalVariable(self.module, kind, self.module.get_unique_name("shared"), addrspace=3)
         memory.linkage, memory.align = "internal", 16
         memory.initializer = ir.Constant(kind, ir.Undefined)
+        with self.b.goto_block(self._entry):
+            return self.b.addrspacecast(memory, POINTER)
+
+    def dynamic_shared(self, nbytes: int) -> ir.Value:
+        """The same, once in a kernel, of any size: launches ask for it. Aligned to 1024 bytes."""
+        self._dynamic_shared_bytes = nbytes
+        memory = ir.GlobalVariable(self.module, ir.ArrayType(I8, 0), DYNAMIC_SHARED, addrspace=3)
+        memory.linkage, memory.align = "external", 1024
         with self.b.goto_block(self._entry):
             return self.b.addrspacecast(memory, POINTER)
 

@@ -28,6 +28,8 @@ class Assembled:
     stack_bytes: int
     shared_bytes: int
     barriers: int
+    warnings: tuple[str, ...] = ()
+    """What ptxas says of speed that is lost, and the like."""
 
 
 @lru_cache(maxsize=4)
@@ -57,7 +59,9 @@ def assembled(ptx: str, target: Target) -> Assembled:
             message = (done.stderr or done.stdout).strip()
             raise LoweringError(f"ptxas: {message}", hint="a newer one may have the GPU: pip install -U 'xloom[cuda]'")
         report = done.stderr + done.stdout
-        return Assembled(cubin.read_bytes(), *(sum(map(int, re.findall(fact, report))) for fact in _FACTS))
+        facts = [sum(map(int, re.findall(fact, report))) for fact in _FACTS]
+        warnings = tuple(line for line in report.splitlines() if "warning" in line or "Performance" in line)
+        return Assembled(cubin.read_bytes(), *facts, warnings=warnings)
 
 
 def sass_of(cubin: bytes) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from textwrap import shorten
 
 import llvmlite.binding as llvm
 
 from xloom.cuda.emulator import thread_context as at
 from xloom.cuda.emulator.thread_context import Access
-from xloom.cuda.kernel import DeviceKernel
+from xloom.cuda.kernel import DYNAMIC_SHARED, DeviceKernel
 from xloom.errors import LoweringError
 from xloom.llvm.jit import target_header, target_machine
 from xloom.llvm.target import Target
@@ -28,11 +29,18 @@ _PRODUCTS = {"m16n8k16.row.col.bf16": "bf16", "m16n8k16.row.col.f32.f32": "f16",
 _BYTES = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
 
 _CALL = re.compile(r"^  (?:(%\S+) = )?(?:tail |musttail |notail )?call (.*?)@(llvm\.nvvm\.[\w.]+)\((.*)\)[^)]*$")
+_ASSEMBLY = re.compile(r'^  (?:(%\S+) = )?(?:tail )?call (.*?) asm sideeffect "(.*?)", ".*?"\((.*)\)[^)]*$')
+_WARPGROUP = re.compile(
+    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(\w+)\.\w+ \{.*?\}, \$(\d+), \$(\d+), "
+    r"p, 1, 1(?:, (\d), (\d))?;"
+)
 _POINTER = r"ptr (getelementptr [^(]*\(.*?\)|[^\s,]+)"
 _LOAD = re.compile(rf"^  (%\S+) = load (volatile )?(.+?), {_POINTER}, align \d+")
 _STORE = re.compile(rf"^  store (volatile )?(.+?), {_POINTER}, align \d+")
 _ATOMIC = re.compile(rf"^  (%\S+) = (atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?{_POINTER}, (.+)$")
 _FILL = re.compile(r"call void @llvm\.(memset|memcpy|memmove)[\w.]*\((.*)\)")
+_CAST = re.compile(r"addrspacecast \(ptr (@\S+|getelementptr [^()]*\([^()]*\)) to ptr\)")
+"""Constants in one another: the inner ones first."""
 _SCOPE = re.compile(r' syncscope\("[a-z]+"\)')
 _ORIGIN = re.compile(r"^  (%\S+) = (alloca|getelementptr|addrspacecast|select|phi) (.*)$")
 
@@ -59,20 +67,21 @@ def device_ir(kernel: DeviceKernel, target: Target, *, is_optimised: bool = True
     return str(module)
 
 
-def coroutine_of(text: str, *, may_store_again: bool = False) -> Coroutine:
+def coroutine_of(text: str, *, may_store_again: bool = False, dynamic_shared_bytes: int = 0) -> Coroutine:
     """The coroutine of a kernel's LLVM IR, with all accesses of memory checked.
 
     Where threads may store the same values again, what changes nothing is no write. Raises LoweringError for what the
     emulator has not.
     """
-    return _Rewriting(text, may_store_again).run()
+    return _Rewriting(text, may_store_again, dynamic_shared_bytes).run()
 
 
 class _Rewriting:
-    def __init__(self, text: str, may_store_again: bool):
+    def __init__(self, text: str, may_store_again: bool, dynamic_shared_bytes: int):
         self._lines = text.splitlines()
         self._prologue = ""
         self._may_store_again = may_store_again
+        self._dynamic_shared_bytes = dynamic_shared_bytes
         self._out: list[str] = []
         self._result = Coroutine("")
         self._names = 0
@@ -90,7 +99,8 @@ class _Rewriting:
             if line.startswith(("target ", "source_filename", "; ModuleID", "!nvvm")):
                 continue
             line = re.sub(r" ?addrspace\(\d+\)", "", line)
-            line = re.sub(r"addrspacecast \(ptr (@\S+) to ptr\)", r"\1", line)
+            while (plain := _CAST.sub(r"\1", line)) != line:
+                line = plain
             if line.startswith("define ptx_kernel"):
                 inside = True
                 self._define(line)
@@ -112,6 +122,10 @@ class _Rewriting:
             name, kind = shared.groups()
             self._result.shared[name] = _nbytes(kind)
             line = f"@{name} = global {kind} zeroinitializer, align 64"
+        if line.startswith(f"@{DYNAMIC_SHARED} = "):
+            kind = f"[{self._dynamic_shared_bytes} x i8]"
+            self._result.shared[DYNAMIC_SHARED] = self._dynamic_shared_bytes
+            line = f"@{DYNAMIC_SHARED} = global {kind} zeroinitializer, align 1024"
         if not re.match(r"declare .*@llvm\.nvvm\.", line):
             self._out.append(line)
 
@@ -149,6 +163,9 @@ class _Rewriting:
     def _instruction(self, line: str) -> None:
         if call := _CALL.match(line):
             self._intrinsic(line, *call.groups())
+            return
+        if assembly := _ASSEMBLY.match(line):
+            self._assembly(line, *assembly.groups())
             return
         line = _SCOPE.sub("", line)
         line = re.sub(r"addrspacecast ptr (\S+) to ptr", r"getelementptr i8, ptr \1, i64 0", line)
@@ -210,7 +227,7 @@ class _Rewriting:
         return f"%xloom.{self._names}"
 
     def _site(self, line: str) -> int:
-        self._result.sites.append(line.strip())
+        self._result.sites.append(shorten(line, 200))
         return len(self._result.sites) - 1
 
     # -- what is NVIDIA's own
@@ -278,6 +295,39 @@ class _Rewriting:
         sums = ", ".join(operands[-4:])
         result = "{ float, float, float, float }"
         self._out.append(f"  {name} = call {result} @xloom_mma_{kind}(ptr %context, {sums})")
+
+    def _assembly(self, line: str, name: str | None, kind: str, code: str, arguments: str) -> None:
+        """What is written in PTX."""
+        if code.startswith("fence.proxy.async"):
+            self._out.append("  call void @xloom_show(ptr %context)")
+            return
+        products = list(_WARPGROUP.finditer(code))
+        if not products:
+            raise LoweringError(f"the emulator has no {code}", hint="add it to cuda/emulator/coroutines.py")
+        operands, count = _split(arguments), kind.count("float")
+        descriptors = operands[: len(operands) - count]
+        for number, value in enumerate(operands[len(descriptors) :]):
+            self._out.append(f"  store {value}, ptr {self._sum(number)}")
+        self._meet(line, "i32 -1", [])
+        self._out.append("  call void @xloom_turn(ptr %context)")
+        for product in products:
+            columns, dtype, left, right, left_turned, right_turned = product.groups()
+            places = ", ".join(descriptors[int(number) - count] for number in (left, right))
+            turned = f"i32 {left_turned or 0}, i32 {right_turned or 0}"
+            given = f"ptr {_SUMS}, {places}, i32 {columns}, {turned}, i32 {self._site(line)}"
+            self._out.append(f"  call void @xloom_wgmma_{dtype}(ptr %context, {given})")
+        result = "poison"
+        for number in range(count):
+            value, part = self._name(), name if number == count - 1 else self._name()
+            self._out.append(f"  {value} = load float, ptr {self._sum(number)}")
+            self._out.append(f"  {part} = insertvalue {kind} {result}, float {value}, {number}")
+            result = part
+
+    def _sum(self, number: int) -> str:
+        """Where one of the sums of a warpgroup's product is."""
+        place = self._name()
+        self._out.append(f"  {place} = getelementptr float, ptr {_SUMS}, i64 {number}")
+        return place
 
     def _copy(self, line: str, name: str, rest: str, operands: list[str]) -> None:
         if rest == "commit.group":
@@ -368,6 +418,8 @@ _BEGIN = """  %coroutine.value = alloca [512 x i8], align 64
   %coroutine.memory = call ptr @aligned_alloc(i64 64, i64 %coroutine.whole)
   %coroutine.handle = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.memory)"""
 _COPIES = "%coroutine.copies"
+_SUMS = "%coroutine.value"
+"""Room for 128 sums, too."""
 _BEGIN_COPIES = f"""  {_COPIES} = alloca [{at.COPY_ENTRIES + at.MOST_COPIES * at.COPY_BYTES} x i8], align 8
   store i64 0, ptr {_COPIES}"""
 _END = """coroutine.final:
@@ -415,6 +467,10 @@ declare i32 @xloom_shuffle_up(ptr, i32, i32)
 declare i32 @xloom_shuffle_down(ptr, i32, i32)
 declare i32 @xloom_shuffle_bfly(ptr, i32, i32)
 declare i32 @xloom_shuffle_idx(ptr, i32, i32)
+declare void @xloom_show(ptr)
+declare void @xloom_wgmma_bf16(ptr, ptr, i64, i64, i32, i32, i32, i32)
+declare void @xloom_wgmma_f16(ptr, ptr, i64, i64, i32, i32, i32, i32)
+declare void @xloom_wgmma_tf32(ptr, ptr, i64, i64, i32, i32, i32, i32)
 declare { i32, i32, i32, i32 } @xloom_ldmatrix_plain(ptr)
 declare { i32, i32, i32, i32 } @xloom_ldmatrix_trans(ptr)
 declare void @xloom_copy_begin(ptr, ptr, ptr, ptr, i32, i32, i32)

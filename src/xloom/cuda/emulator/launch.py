@@ -31,6 +31,7 @@ _MESSAGES = {
     Fault.DEADLOCK: "waits for lanes of its warp that do not come to the same instruction",
     Fault.INACTIVE_LANE: "reads a register of a lane that takes no part",
     Fault.IN_FLIGHT: "touches memory to which an asynchronous copy may still be on its way",
+    Fault.UNFENCED: "has tensor cores read what a thread has written without fence.proxy.async after it",
 }
 
 
@@ -41,7 +42,9 @@ class EmulatedKernel:
         """Of its LLVM IR after the passes that it goes through before PTX is made of it, or before them."""
         self.kernel = kernel
         self.coroutine: Coroutine = coroutine_of(
-            device_ir(kernel, target, is_optimised=is_optimised), may_store_again=kernel.may_store_again
+            device_ir(kernel, target, is_optimised=is_optimised),
+            may_store_again=kernel.may_store_again,
+            dynamic_shared_bytes=kernel.dynamic_shared_bytes,
         )
         _, addresses = support()
         exports = [START, RESUME, DESTROY, *self.coroutine.shared]

@@ -137,6 +137,7 @@ class _Check:
         with b.if_else(arrives) as (then, otherwise):
             with then:
                 b.store(me, written)
+                b.store(I32(1), field(b, self.context, at.UNFENCED))
             with otherwise:
                 self._touched((written, writer), (read, reader), me, is_shared)
 
@@ -148,7 +149,13 @@ class _Check:
         (writer_place, writer), (reader_place, reader) = written, read
         with b.if_then(b.icmp_signed("!=", b.and_(writer, I64(_IN_FLIGHT)), I64(0))):
             self._fault(Fault.IN_FLIGHT, self._thread(writer))
-        reads, is_atomic = self._is(Access.READ), self._is(Access.ATOMIC)
+        is_product = b.and_(self._is(Access.PRODUCT), b.icmp_signed("!=", writer, I64(0)))
+        with b.if_then(is_product):
+            distance = b.sub(self._thread(writer), word(b, self.context, at.THREAD))
+            other = b.gep(self.context, [b.mul(b.sext(distance, I64), I64(at.STRIDE))], source_etype=I8)
+            with b.if_then(b.icmp_signed("!=", word(b, other, at.UNFENCED), I32(0))):
+                self._fault(Fault.UNFENCED, self._thread(writer))
+        reads, is_atomic = b.or_(self._is(Access.READ), self._is(Access.PRODUCT)), self._is(Access.ATOMIC)
         never = b.and_(b.icmp_signed("==", writer, I64(0)), is_shared)
         with b.if_then(b.and_(never, b.or_(reads, is_atomic))):
             self._fault(Fault.UNINITIALISED, I32(-1))
@@ -163,6 +170,8 @@ class _Check:
             with otherwise:
                 begins = b.select(self._is(Access.COPY), b.or_(me, I64(_IN_FLIGHT)), me)
                 b.store(b.select(is_atomic, b.or_(me, I64(_ATOMIC)), begins), writer_place)
+                with b.if_then(b.and_(is_shared, b.not_(self._is(Access.COPY)))):
+                    b.store(I32(1), field(b, self.context, at.UNFENCED))
 
     def _conflicts(self, other: ir.Value, me: ir.Value) -> ir.Value:
         b = self.b

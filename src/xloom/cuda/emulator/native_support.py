@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from llvmlite import ir
 
-from xloom.cuda.emulator import async_copies
+from xloom.cuda.emulator import async_copies, warpgroup
 from xloom.cuda.emulator import thread_context as at
 from xloom.cuda.emulator.memory_checks import define_access, define_fault, field, word
 from xloom.cuda.emulator.thread_context import Fault, State
@@ -51,6 +51,10 @@ def support() -> tuple[Library, dict[str, int]]:
     _define(module, "xloom_copy_begin", VOID, [*[POINTER] * 4, *[I32] * 3], async_copies.begin)
     _define(module, "xloom_copy_commit", VOID, [POINTER], async_copies.commit)
     _define(module, "xloom_copy_wait", VOID, [POINTER, POINTER, I32], async_copies.wait)
+    operands = [POINTER, POINTER, I64, I64, *[I32] * 4]
+    for kind in MMA_KINDS:
+        _define(module, f"xloom_wgmma_{kind}", VOID, operands, lambda b, a, k=kind: warpgroup.multiply(b, a, k))
+    _define(module, "xloom_show", VOID, [POINTER], warpgroup.show)
     _define_scheduler(module)
     names = [f.name for f in module.functions if f.blocks]
     library = Library([process_code(str(module), PassPipeline.VECTORS)], names)

@@ -15,6 +15,8 @@ LAUNCH = 40
 """The launch's record (pointer)."""
 SLOTS, SLOT_WORDS = 48, 16
 """Two times words (i32) that other lanes of the warp see: what is offered next does not overwrite what they read."""
+UNFENCED = 176
+"""Whether it has written to shared memory since its last fence.proxy.async (i32)."""
 STRIDE = 192
 
 RANGES, RANGE_COUNT, EPOCH, FAULT, FAULT_SITE = 0, 8, 12, 16, 20
@@ -53,6 +55,7 @@ class Fault(IntEnum):
     DEADLOCK = 6
     INACTIVE_LANE = 7
     IN_FLIGHT = 8
+    UNFENCED = 9
 
 
 class Access(IntEnum):
@@ -67,6 +70,8 @@ class Access(IntEnum):
     """A write that has begun, and may be done at any time until its thread has waited for it."""
     ARRIVAL = 5
     """The end of such a write."""
+    PRODUCT = 6
+    """A read by tensor cores of shared memory, which is on another way than a thread's."""
 
 
 COPIES, COPY_GROUPS, COPY_ENTRIES, COPY_BYTES = 0, 4, 8, 40

@@ -8,6 +8,7 @@ from xloom.cuda.kernels import kernel
 from xloom.cuda.kernels.product import Product
 from xloom.cuda.kernels.tensor_core_tiles import TensorCoreTiles, tensor_core_kind
 from xloom.cuda.kernels.thread_tiles import ThreadTiles
+from xloom.cuda.kernels.warpgroup_tiles import WarpgroupTiles, cut_for
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.instruction import Instruction
 
@@ -24,7 +25,11 @@ def dot(lowering: ThunkLowering, instruction: Instruction) -> None:
         lowering.nest(nest_for([[instruction]], ()))
         return
     kind = tensor_core_kind(instruction)
-    tiles = TensorCoreTiles(instruction, product, kind) if kind else ThreadTiles(instruction, product)
+    cut = cut_for(product, kind, lowering.target) if kind else None
+    if cut:
+        tiles = WarpgroupTiles(instruction, product, kind, cut)
+    else:
+        tiles = TensorCoreTiles(instruction, product, kind) if kind else ThreadTiles(instruction, product)
     allocations = [lowering.operand(0), lowering.operand(1), lowering.output()]
     arguments = list(dict.fromkeys(allocations))
     blocks = blocks_for(tiles.count, 1, most=1 << 30)

@@ -6,10 +6,10 @@ line's. Copies are asynchronous where some elements lie together; else they go t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from llvmlite import ir
 
@@ -26,6 +26,22 @@ class SliceShape(NamedTuple):
     length: int
     depth: int
     count: int
+
+
+class Slices(Protocol):
+    """Slices of one operand."""
+
+    shape: SliceShape
+    is_asynchronous: bool
+    """Whether `begin` has asynchronous copies, which have to be waited for; else `end` ends them."""
+
+    def begin(self, depth: ir.Value, buffer: ir.Value) -> None:
+        """Begins to copy the slice that starts at `depth` to one of the buffers."""
+        ...
+
+    def end(self, buffer: ir.Value) -> None:
+        """Ends it."""
+        ...
 
 
 class StagedSlices:
@@ -124,8 +140,13 @@ class StagedSlices:
 
 
 @contextmanager
-def pipelined(kernel: KernelBuilder, operands: Sequence[StagedSlices], k: int) -> Iterator[ir.Value]:
-    """Goes along k: the `with` has the number of the buffer in which the slices of both operands are, with barriers."""
+def pipelined(
+    kernel: KernelBuilder, operands: Sequence[Slices], k: int, arrived: Callable[[], None] = lambda: None
+) -> Iterator[ir.Value]:
+    """Goes along k: the `with` has the number of the buffer in which the slices of both operands are, with barriers.
+
+    Each thread does what `arrived` emits with what it has copied, before others read it.
+    """
     b, (depth, count) = kernel.b, operands[0].shape[1:]
     copied = [operand for operand in operands if operand.is_asynchronous]
     carried = [operand for operand in operands if not operand.is_asynchronous]
@@ -141,6 +162,7 @@ def pipelined(kernel: KernelBuilder, operands: Sequence[StagedSlices], k: int) -
         number = b.udiv(start, I64(depth))
         if copied:
             wait_for_copies(kernel, ahead - 1)
+            arrived()
         kernel.barrier()
         if copied:
             later = b.add(start, I64(ahead * depth), flags=["nsw", "nuw"])
