@@ -12,6 +12,7 @@ CHECKS = {
     "loops": "loop nests have operands of the right types, and only load and store what there is",
     "passes": "each pass gives a module of the same values",
     "kernels": "code that is shared or kept is what would be made anew",
+    "launches": "each kernel of a GPU has ended well before the next one begins, so that errors say which failed",
 }
 """What the compiler can check of its own stages, all of it by the name `all`."""
 VALUE_CHECKS = {

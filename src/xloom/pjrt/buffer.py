@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xloom.errors import XloomError
 from xloom.hlo.shape import Shape
 from xloom.pjrt.boundary import checked
+from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.trace import span
@@ -82,7 +84,13 @@ class Buffer:
 
     def to_host(self) -> np.ndarray:
         """A view of the array, once it is there, that cannot be written to. Raises what went wrong."""
-        view = logical(self.on_host(self.ready.result()), self.shape).view()
+        value = self.ready.known()
+        try:
+            array = self.on_host(value)
+        except XloomError:
+            self.ready.result()  # raises what went wrong before, if something did
+            raise
+        view = logical(array, self.shape).view()
         view.setflags(write=False)
         return view
 
@@ -124,7 +132,25 @@ class Buffer:
 
     def copy_to(self, memory_space: MemorySpace) -> Buffer:
         """A copy in another memory, of this device or another."""
+        if memory_space.moves_from(self.memory_space):
+            return self._moved(memory_space)
         return self._copied(self.shape, memory_space, np.copy)
+
+    def _moved(self, memory_space: MemorySpace) -> Buffer:
+        """A copy of what a device has in the memory of one."""
+        if self.is_deleted:
+            raise deleted()
+        future = Enqueued()
+
+        def move(source: Future) -> None:
+            try:
+                with span("device to device", "transfer", bytes=self.nbytes):
+                    future.set(memory_space.moved(source.known(), self.memory_space))
+            except Exception as error:  # such as memory that is full
+                future.fail(error)
+
+        self.ready.on_known(move)
+        return Buffer(self.shape, memory_space, future)
 
     def laid_out(self, shape: Shape) -> Buffer:
         """A copy in the layout of `shape`."""
@@ -135,7 +161,7 @@ class Buffer:
     def _copied(self, shape: Shape, memory_space: MemorySpace, copy: Callable[[np.ndarray], np.ndarray]) -> Buffer:
         if self.is_deleted:
             raise deleted()
-        future = Future()
+        future = Enqueued()
 
         def transfer(source: Future) -> None:
             if source.error is not None:
@@ -143,11 +169,9 @@ class Buffer:
                 return
             try:
                 with span("device to device", "transfer", bytes=self.nbytes):
-                    value = memory_space.put(copy(self.on_host(source.value)))
+                    future.set(memory_space.put(copy(self.on_host(source.value))))
             except Exception as error:  # such as memory that is full
                 future.fail(error)
-            else:
-                future.set(value)
 
         self.ready.on_ready(transfer)
         return Buffer(shape, memory_space, future)

@@ -24,9 +24,9 @@ from xloom.pjrt.buffer import Buffer, HostBufferSemantics
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
 from xloom.pjrt.cost import HandOver
 from xloom.pjrt.device import Device, described
+from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.executable import Executable, LoadedExecutable
-from xloom.pjrt.future import Future
 from xloom.pjrt.known_programs import Request
 from xloom.pjrt.membership import Membership
 from xloom.pjrt.memory_space import MemorySpace
@@ -92,6 +92,17 @@ class Client:
         from xloom.pjrt.emulated import EmulatedCudaCompiler
 
         return Client(EmulatedCudaCompiler(target, seed), devices)
+
+    @staticmethod
+    def cuda(devices: int | None = None) -> Client:
+        """NVIDIA's GPUs of this machine, by default all. Raises UnsupportedError where there are none, or fewer.
+
+        The error says what was looked for: the driver, the devices, what they can do.
+        """
+        from xloom.pjrt.cuda import CudaCompiler, gpus
+
+        compiler = CudaCompiler(gpus(devices))
+        return Client(compiler, len(compiler.gpus))
 
     @property
     def platform_name(self) -> str:
@@ -172,7 +183,7 @@ class Client:
                 # aligned if that matters: a program that is given the memory may leave its result there
                 large = array.nbytes >= POOLED
                 array = aligned_copy(array, native) if large else np.array(array, native, order="C")
-            return Buffer(shape, space, Future.ready(space.put(array)))
+            return Buffer(shape, space, Enqueued.of(space.put(array)))
 
     def compile(self, module: Module, options: CompileOptions | None = None) -> LoadedExecutable:
         """The module on the devices that `options` name; by default as many as the module is for."""

@@ -53,7 +53,11 @@ class Program(Protocol):
     memory: CompiledMemoryStats
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
-        """The value of the module's entry, for one device."""
+        """The value of the module's entry, for one device.
+
+        Where a device takes work and does it later, arrays of it have a `completion`, see `enqueued.Completion`. A
+        program with a true `enqueues` always does so, and runs in the caller's thread.
+        """
         ...
 
     def rendezvous(self) -> Any:
@@ -99,6 +103,14 @@ class Compiler:
     def to_host(self, value: Any, device: int) -> np.ndarray:
         """The array that a device keeps."""
         return value
+
+    def to_pinned(self, array: np.ndarray, device: int) -> np.ndarray:
+        """What `pinned_host` keeps of an array of the host, which a device may read by itself; by default the same."""
+        return array
+
+    def moved(self, value: Any, source: int, device: int) -> Any:
+        """What a device keeps of what another one does, or the same: a copy. Without this, it goes by the host."""
+        return self.to_device(self.to_host(value, source), device)
 
     def holds(self, value: Any, device: int) -> bool:
         """Whether a device keeps a value, which programs give and are given: False of another device's, say."""

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from xloom.cpu.runtime.memory_pool import is_pooled
+from xloom.cuda.run_time.arrays import CudaArray
+from xloom.cuda.run_time.memory import Block
 from xloom.pjrt.future import Future
 
 # The references to an array that has no others. Each question adds two: its own argument, and the caller's variable.
@@ -16,14 +18,17 @@ _FUTURE = 1 + 2  # the list of inputs
 _ARRAY = 2 + 2  # its future, and the list of values
 _OWNER = 1 + 2  # the array, as its base
 _POOL = 1  # the array that the pool keeps
+_BLOCK = 1 + 1  # the array
 
 
 def are_exclusive(inputs: Sequence[Future], values: Sequence[Any], number: int) -> bool:
     """True when only `inputs` and `values` refer to the array at a number, and only it to its memory."""
     future, array = inputs[number], values[number]
-    if type(array) is not np.ndarray:  # what a device with memory of its own keeps
-        return False
     if sys.getrefcount(future) > _FUTURE or sys.getrefcount(array) > _ARRAY:
+        return False
+    if type(array) is CudaArray:
+        return type(array.block) is Block and sys.getrefcount(array.block) <= _BLOCK
+    if type(array) is not np.ndarray:  # what another device with memory of its own keeps
         return False
     owner = array.base
     if owner is None:

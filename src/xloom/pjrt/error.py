@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xloom.cuda.driver.results import DriverError
 from xloom.errors import (
     DistributedError,
     ParseError,
@@ -31,6 +32,13 @@ _CODES = {
     DistributedError: Code.ABORTED,
     MemoryError: Code.RESOURCE_EXHAUSTED,
 }
+
+
+def as_pjrt(error: Exception) -> Exception:
+    """An error of a device's driver as PJRT's; others as they are."""
+    if isinstance(error, DriverError):
+        return PjrtError(error.code, error.message, where=error.where, hint=error.hint)
+    return error
 
 
 def code_of(error: BaseException) -> Code:

@@ -24,6 +24,7 @@ from xloom.pjrt.cost import HandOver
 from xloom.pjrt.cost import hand_over as judged
 from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
+from xloom.pjrt.enqueued import Completion, Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
@@ -63,6 +64,8 @@ class Executable:
         if isinstance(program, Native):
             judgement = judged(module, program.memory) if hand_over is None else hand_over
             self.hand_over = HandOver.NEVER if any(self._kept) else judgement
+        elif getattr(program, "enqueues", False):
+            self.hand_over = HandOver.NEVER
         self.run_lengths = RunLengths()
         """Of runs that are handed over if they are long."""
         self.parameters = self.declaration.parameter_shapes
@@ -303,14 +306,15 @@ class LoadedExecutable:
         for k in donated:
             arguments[k].delete()
         spaces = self._spaces.get(device) or self._result_spaces(device)
-        are_there = all([future.is_ready and future.error is None for future in inputs])
+        are_there = all([future.is_known for future in inputs])
         if deferred is None and executable.is_cheap and are_there:
             # a hand-over to the device's thread would take longer than the program
             found, shapes = self._run(inputs, launch, spaces), executable.outputs
-            return Results(
-                [Buffer(s, m, Future.ready(a)) for s, m, a in zip(shapes, spaces, found, strict=True)], _DONE
-            )
-        outputs, done = [Future() for _ in executable.outputs], Future()
+            futures = [Future.ready(a) if self._is_own else Enqueued.of(a) for a in found]
+            buffers = [Buffer(s, m, f) for s, m, f in zip(shapes, spaces, futures, strict=True)]
+            return Results(buffers, _DONE if self._is_own else _all_done(found))
+        kind = Future if self._is_own else Enqueued
+        outputs, done = [kind() for _ in executable.outputs], kind()
 
         def work() -> None:
             try:
@@ -323,7 +327,10 @@ class LoadedExecutable:
                 return
             for future, array in zip(outputs, found, strict=True):
                 future.set(array)
-            done.set()
+            if isinstance(done, Enqueued):
+                done.set_with(None, _completion(found))
+            else:
+                done.set()
 
         if deferred is not None:
             deferred.append(work)
@@ -344,7 +351,7 @@ class LoadedExecutable:
                 )
 
     def _run(self, inputs: Sequence[Future], launch: Launch, spaces: Sequence[MemorySpace]) -> Sequence[Any]:
-        values = [future.result() for future in inputs]
+        values = [future.known() for future in inputs]
         if launch.donated:
             launch = replace(launch, donated=tuple(k for k in launch.donated if are_exclusive(inputs, values, k)))
         executable = self.executable
@@ -360,6 +367,17 @@ class LoadedExecutable:
             given = arguments_on_device(values, executable.parameters, device.default_memory, executable.name)
             value = executable.program.run(given, launch)
             return checked_results(value, executable.outputs, spaces, executable.name, is_tuple=is_tuple)
+
+
+def _completion(found: Sequence[Any]) -> Completion | None:
+    """The end of a run that gave these, if it is still to come."""
+    return next((c for value in found if (c := getattr(value, "completion", None)) is not None), None)
+
+
+def _all_done(found: Sequence[Any]) -> Future:
+    done = Enqueued()
+    done.set_with(None, _completion(found))
+    return done
 
 
 def _lying_as(buffer: Buffer, shape: Shape) -> Buffer:

@@ -34,6 +34,19 @@ class Future:
         future.error, future.is_ready = error, True
         return future
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a value, which a device may still be making."""
+        return self.is_ready and self.error is None
+
+    def known(self) -> Any:
+        """The value as soon as it is known: before it is ready where a device still makes it. Raises the error."""
+        return self.result()
+
+    def on_known(self, callback: Callable[[Future], None]) -> None:
+        """Calls `callback(self)` when the value is known, or never will be."""
+        self.on_ready(callback)
+
     def set(self, value: Any = None) -> None:
         """Ends the work with a value."""
         self._finish(value, None)

@@ -13,7 +13,8 @@ from xloom.pjrt.compiler import Compiler
 if TYPE_CHECKING:
     from xloom.pjrt.device import Device
 
-KINDS = ("device", "pinned_host", "unpinned_host")
+PINNED = "pinned_host"
+KINDS = ("device", PINNED, "unpinned_host")
 """Kinds of memory; a kind's number is its place here. The first is where data of a device is by default."""
 
 
@@ -43,11 +44,24 @@ class MemorySpace:
 
     def put(self, array: np.ndarray) -> Any:
         """What the memory holds of an array of the host; not always a copy."""
-        return array if self.is_host else self.device.client.compiler.to_device(array, self.device.id)
+        compiler = self.device.client.compiler
+        if self.is_host:
+            return compiler.to_pinned(array, self.device.id) if self.kind == PINNED else array
+        return compiler.to_device(array, self.device.id)
 
     def get(self, value: Any) -> np.ndarray:
         """The array that the memory holds; not always a copy."""
         return value if self.is_host else self.device.client.compiler.to_host(value, self.device.id)
+
+    def moves_from(self, source: MemorySpace) -> bool:
+        """Whether what another memory holds comes here without the host."""
+        compiler = self.device.client.compiler
+        is_known = compiler is source.device.client.compiler and type(compiler).moved is not Compiler.moved
+        return is_known and not (self.is_host or source.is_host)
+
+    def moved(self, value: Any, source: MemorySpace) -> Any:
+        """What the memory holds of what another one does, which it takes from there."""
+        return self.device.client.compiler.moved(value, source.device.id, self.device.id)
 
     def holds(self, value: Any) -> bool:
         """Whether a value is what this memory holds, and no other device's."""

@@ -60,15 +60,39 @@ class EmulatedKernel:
 
         Raises KernelFaultError for what it does wrong.
         """
+        staged = [_Staged(array) for array in arguments]
+        self._run(blocks, [s.address for s in staged], [s.range for s in staged], generator, makes)
+        for number, (s, array) in enumerate(zip(staged, arguments, strict=True)):
+            if not s.copy_back(array):
+                raise KernelFaultError(f"the kernel writes to array {number}, an argument or a constant", where=makes)
+
+    def launch_in_place(
+        self, blocks: int, addresses: Sequence[int], regions: Sequence[np.ndarray], generator: np.random.Generator
+    ) -> None:
+        """Runs all blocks on arrays at addresses, which lie in `regions`, arrays of bytes that the kernel may touch.
+
+        Raises KernelFaultError for what it does wrong.
+        """
+        shadows = [np.zeros((max(1, region.nbytes), 2), np.int64) for region in regions]
+        begins = [region.ctypes.data for region in regions]
+        ranges = [(a, a + r.nbytes, s.ctypes.data, 0) for a, r, s in zip(begins, regions, shadows, strict=True)]
+        self._run(blocks, addresses, ranges, generator, "")
+
+    def _run(
+        self,
+        blocks: int,
+        addresses: Sequence[int],
+        ranges: Sequence[tuple[int, int, int, int]],
+        generator: np.random.Generator,
+        makes: str,
+    ) -> None:
         run_block = _run_block()
         threads = self.kernel.threads
-        staged = [_Staged(array) for array in arguments]
         shared_shadow = [np.zeros((size, 2), np.int64) for _, size in self._shared]
         record, contexts = _Record(threads, blocks), np.zeros((threads, at.STRIDE), np.uint8)
-        ranges = [s.range for s in staged]
-        ranges += [(a, a + size, s.ctypes.data, 1) for (a, size), s in zip(self._shared, shared_shadow, strict=True)]
-        table = np.array(ranges, np.int64).reshape(-1, 4)
-        pointers = (ctypes.c_void_p * max(1, len(staged)))(*[s.address for s in staged])
+        shared = [(a, a + size, s.ctypes.data, 1) for (a, size), s in zip(self._shared, shared_shadow, strict=True)]
+        table = np.array([*ranges, *shared], np.int64).reshape(-1, 4)
+        pointers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
         handles = (ctypes.c_void_p * threads)()
         start, resume = self._library.address(START), self._library.address(RESUME)
         for block in generator.permutation(blocks):
@@ -83,9 +107,6 @@ class EmulatedKernel:
                 self._destroy(handle)
             if fault:
                 raise self._error(record, Fault(fault), makes)
-        for number, (s, array) in enumerate(zip(staged, arguments, strict=True)):
-            if not s.copy_back(array):
-                raise KernelFaultError(f"the kernel writes to array {number}, an argument or a constant", where=makes)
 
     def _error(self, record: _Record, fault: Fault, makes: str) -> KernelFaultError:
         values = record.values

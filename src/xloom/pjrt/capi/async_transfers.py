@@ -17,6 +17,7 @@ from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
 from xloom.pjrt.capi.memories import memory_of
 from xloom.pjrt.capi.memory import int64s_at, struct, text_at
 from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
@@ -29,7 +30,7 @@ class Transfer:
     def __init__(self, shape: Shape, space: MemorySpace):
         self._space = space
         self.array = np.empty(shape.in_memory().dims, shape.dtype.numpy)
-        self.buffer = Buffer(shape, space, Future())
+        self.buffer = Buffer(shape, space, Enqueued())
         self._ready = self.buffer.ready
 
     def write(self, source: int, offset: int, nbytes: int) -> None:

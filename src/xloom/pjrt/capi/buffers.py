@@ -18,6 +18,7 @@ from xloom.pjrt.capi.host_memory import host_array
 from xloom.pjrt.capi.memories import memory_of
 from xloom.pjrt.capi.memory import CArray, int64s_at, struct, text_at
 from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
@@ -75,7 +76,7 @@ def uninitialized(args: Any) -> None:
     shape = _shape(args)
     array = np.empty(shape.in_memory().dims, shape.dtype.numpy)
     space = _space(args)
-    args.buffer = buffer_handle(Buffer(shape, space, Future.ready(space.put(array))))
+    args.buffer = buffer_handle(Buffer(shape, space, Enqueued.of(space.put(array))))
 
 
 @slot("PJRT_Client_CreateErrorBuffer")
@@ -246,4 +247,4 @@ def bitcast(args: Any) -> None:
     space = buffer.memory_space
     array = buffer.on_host(buffer.ready.result())
     array = array.reshape(-1).view(np.uint8).view(shape.dtype.numpy).reshape(shape.dims)
-    args.out_buffer = buffer_handle(Buffer(shape, space, Future.ready(space.put(array))))
+    args.out_buffer = buffer_handle(Buffer(shape, space, Enqueued.of(space.put(array))))

@@ -1,0 +1,44 @@
+"""A driver: its entry points, and the few things that are asked of it in more than one place."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+from xloom.cuda.driver.results import SUCCESS, DriverError
+
+
+class Driver:
+    """The driver's entry points by name; a call that is refused raises."""
+
+    def __init__(self, functions: Mapping[str, Any], name: str):
+        """`functions` has one of the type that `entry_points.prototype` says for each of `ENTRY_POINTS`."""
+        self.functions = functions
+        self.name = name
+        """Where they are from, for messages."""
+
+    def call(self, entry: str, *arguments: Any) -> None:
+        """Calls an entry point. Raises DriverError for what it refuses, or what earlier work did wrong."""
+        result = self.functions[entry](*arguments)
+        if result != SUCCESS:
+            raise DriverError(result, entry)
+
+    def made(self, entry: str, *arguments: Any, kind: Any = ctypes.c_void_p) -> Any:
+        """What an entry point writes to its first argument: a handle, or a number of `kind`; None for null."""
+        out = kind()
+        self.call(entry, ctypes.addressof(out), *arguments)
+        return out.value
+
+    def address(self, entry: str) -> int:
+        """Where an entry point is, for native code that calls it."""
+        return ctypes.cast(self.functions[entry], ctypes.c_void_p).value or 0
+
+    def attribute(self, number: int, device: int) -> int:
+        """A CUdevice_attribute."""
+        return self.made("cuDeviceGetAttribute", number, device, kind=ctypes.c_int)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The version of CUDA that it is of."""
+        return divmod(self.made("cuDriverGetVersion", kind=ctypes.c_int) // 10, 100)

@@ -1,0 +1,14 @@
+"""Programs on GPUs, through the driver of `cuda/driver`, NVIDIA's or a simulated one.
+
+device.py        a GPU: its context, streams and what is on the way
+events.py        points of a stream's work, and what waits for them
+memory.py        device memory, in the order of a stream
+pinned.py        the host's memory that a GPU reads and writes by itself
+arrays.py        an array in device memory
+transfers.py     arrays from host to device, back, and between devices
+images.py        kernels as machine code, made once
+modules.py       kernels that are loaded on a device
+tape.py          a program's launches and copies as rows of numbers
+tape_runner.py   the native function that does such rows
+executable.py    a program, and its runs
+"""

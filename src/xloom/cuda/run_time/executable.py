@@ -1,0 +1,201 @@
+"""A program on GPUs: what it has on each of them, and its runs, which give their device work and do not wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xloom import checks
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.cuda.driver.results import DriverError
+from xloom.cuda.lower import lowered
+from xloom.cuda.program import Launch
+from xloom.cuda.run_time.arrays import CudaArray
+from xloom.cuda.run_time.device import CudaDevice
+from xloom.cuda.run_time.memory import Block, Lent
+from xloom.cuda.run_time.tape import Rows, TapeBranch, TapeLoop, TapeStep, tape_of
+from xloom.cuda.run_time.tape_runner import tape_runner
+from xloom.hlo.module import Module
+from xloom.llvm.target import Target
+
+_NAMED = 3
+"""So many kernels an error names that cannot say which of them failed."""
+
+
+@dataclass
+class _OnDevice:
+    """What a program keeps on a device."""
+
+    constants: Block
+    functions: np.ndarray
+    """i64, the CUfunction of each of the tape's kernels."""
+
+
+@dataclass
+class _Run:
+    """One run: where its arrays are, and what it is given to."""
+
+    device: CudaDevice
+    functions: int
+    """The address of the table of functions."""
+    bases: np.ndarray
+    """i64, the addresses that the tape's pointers count from."""
+    entries: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2")
+        self.entries = np.array([self.device.driver.address(name) for name in names], np.int64)
+
+
+class CudaExecutable:
+    """A module on GPUs of one kind."""
+
+    def __init__(self, module: Module, target: Target):
+        """Raises LoweringError for what has no kernels."""
+        self.name = module.name
+        self.program = lowered(module, target)
+        assignment = self.program.assignment
+        values = [constant.literal.value for constant in assignment.constants]
+        given = [np.ascontiguousarray(leaf).tobytes() for value in values for leaf in _leaves(value)]
+        self.tape = tape_of(self.program, given)
+        self.results = leaf_shapes(module.entry.root.shape)
+        """The shapes of the leaves of the result."""
+        self._aliases = {r.number: a.number for r, a in assignment.input_output_aliases}
+        self._devices: dict[CudaDevice, _OnDevice] = {}
+        self._loading = threading.Lock()
+
+    @property
+    def decides(self) -> bool:
+        """Whether a run waits for the device: the host reads what its loops and branches depend on."""
+        return not self.tape.is_straight
+
+    def run(
+        self, device: CudaDevice, arguments: Sequence[CudaArray], donated: frozenset[int] = frozenset()
+    ) -> list[CudaArray]:
+        """Gives a device the program's work, for the leaves of its arguments; the leaves of its result come later.
+
+        The results may take the memory of arguments that are `donated`. Raises DriverError for what is refused, or what
+        went wrong before, and OutOfMemoryError.
+        """
+        with device:
+            ours = self._on(device)
+            for argument in arguments:
+                device.follow(device.compute, argument.completion)
+            results = self._results(device, arguments, donated)
+            arena = device.memory.allocate(self.program.arena_bytes)
+            pointers = [each.pointer for each in (*arguments, *results, arena, ours.constants)]
+            run = _Run(device, ours.functions.ctypes.data, np.array([*pointers, 0], np.int64))
+            self._do(self.tape.steps, run)
+            done = device.record(device.compute, self._where)
+            return [
+                CudaArray(device, block, shape.dims, shape.dtype.numpy, done)
+                for block, shape in zip(results, self.results, strict=True)
+            ]
+
+    def _results(
+        self, device: CudaDevice, arguments: Sequence[CudaArray], donated: frozenset[int]
+    ) -> list[Block | Lent]:
+        found: list[Block | Lent] = []
+        for number, shape in enumerate(self.results):
+            argument = self._aliases.get(number)
+            if argument is not None and argument in donated:
+                found.append(arguments[argument].block)
+            else:
+                found.append(device.memory.allocate(shape.nbytes))
+        return found
+
+    def _on(self, device: CudaDevice) -> _OnDevice:
+        """What it has on a device, brought there the first time."""
+        with self._loading:
+            if device not in self._devices:
+                self._devices[device] = self._brought(device)
+            return self._devices[device]
+
+    def _brought(self, device: CudaDevice) -> _OnDevice:
+        makes: dict[int, str] = {}
+        for launch, row in zip(self.tape.made_from, self.tape.rows, strict=True):
+            if isinstance(launch, Launch):
+                makes.setdefault(int(row[0]), launch.makes)
+        functions = [device.modules.function(k, makes[n]) for n, k in enumerate(self.tape.kernels)]
+        data = np.frombuffer(self.tape.constants, np.uint8)
+        block = device.memory.allocate(data.nbytes)
+        if data.nbytes:
+            staged = device.pinned.copied(data)
+            given = block.pointer, staged.ctypes.data, data.nbytes, device.compute
+            device.driver.call("cuMemcpyHtoDAsync_v2", *given)
+            device.record(device.compute, "constants to the device", staged)
+        return _OnDevice(block, np.array(functions, np.int64))
+
+    # -- steps
+    def _do(self, steps: Sequence[TapeStep], run: _Run) -> None:
+        for step in steps:
+            if isinstance(step, Rows):
+                self._rows(step, run)
+            elif isinstance(step, TapeLoop):
+                self._do(step.condition, run)
+                while self._read(step.predicate, run, np.dtype(np.uint8)):
+                    self._do(step.body, run)
+                    self._do(step.condition, run)
+            else:
+                self._do(step.branches[self._chosen(step, run)], run)
+
+    def _rows(self, rows: Rows, run: _Run) -> None:
+        if not checks.is_checked("launches"):
+            self._given(rows.first, rows.end, run)
+            return
+        for row in range(rows.first, rows.end):
+            self._given(row, row + 1, run)
+            try:
+                run.device.driver.call("cuStreamSynchronize", run.device.compute)
+            except DriverError as error:
+                raise DriverError(error.result, "a kernel failed", where=self._made_by(row)) from None
+
+    def _given(self, first: int, end: int, run: _Run) -> None:
+        """Gives the device rows of the tape."""
+        tape = self.tape
+        places = tape.pointers.ctypes.data, run.bases.ctypes.data, run.functions, run.device.compute
+        said = tape_runner()(tape.rows.ctypes.data, first, end, *places, run.entries.ctypes.data)
+        if said:
+            row, result = divmod(said, 1 << 16)
+            raise DriverError(result, "a launch was refused", where=self._made_by(row))
+
+    def _chosen(self, branch: TapeBranch, run: _Run) -> int:
+        if branch.is_predicate:
+            return 0 if self._read(branch.chooser, run, np.dtype(np.uint8)) else 1
+        number, last = self._read(branch.chooser, run, np.dtype(np.int32)), len(branch.branches) - 1
+        return number if 0 <= number <= last else last
+
+    def _read(self, pointer: int, run: _Run, dtype: np.dtype) -> int:
+        """A number that the device has made, for which it is waited."""
+        device, (base, offset) = run.device, self.tape.pointers[pointer]
+        out = device.pinned.array(dtype.itemsize)
+        given = out.ctypes.data, int(run.bases[base] + offset), dtype.itemsize, device.compute
+        device.driver.call("cuMemcpyDtoHAsync_v2", *given)
+        done = device.record(device.compute, self._where)
+        done.wait()
+        if done.error is not None:
+            raise done.error
+        return int(out.view(dtype)[0])
+
+    # -- what errors say
+    def _made_by(self, row: int) -> str:
+        step = self.tape.made_from[row]
+        return step.makes if isinstance(step, Launch) else f"a copy in {self.name}"
+
+    @property
+    def _where(self) -> str:
+        """The instructions that the program's kernels make; of many, the first ones."""
+        found = list(dict.fromkeys(step.makes for step in self.tape.made_from if isinstance(step, Launch)))
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        which = "" if len(found) < 2 else "one of "
+        return f"{self.name}: {which}{'; '.join(found[:_NAMED])}{more}"
+
+
+def _leaves(value: object) -> list[np.ndarray]:
+    """The arrays of a literal; tokens are none."""
+    if isinstance(value, tuple):
+        return [leaf for element in value for leaf in _leaves(element)]
+    return [np.asarray(value)] if isinstance(value, np.ndarray | np.generic) else []

@@ -1,0 +1,52 @@
+"""Kernels that are loaded on a device."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+
+from xloom.cuda.driver import entry_points
+from xloom.cuda.driver.driver import Driver
+from xloom.cuda.driver.results import DriverError
+from xloom.cuda.kernel import DeviceKernel
+from xloom.llvm.target import Target
+
+ImageMaker = Callable[[DeviceKernel, Target], bytes]
+"""Makes what the driver loads of a kernel; `images.image_of`, unless somebody wants to know of it."""
+_LOG_BYTES = 4096
+
+
+class Modules:
+    """Functions of a device's context: of kernels, each loaded once, and of images that others give."""
+
+    def __init__(self, driver: Driver, target: Target, image_of: ImageMaker):
+        self._driver, self._target, self._image_of = driver, target, image_of
+        self._functions: dict[DeviceKernel, int] = {}
+        self._loading = threading.Lock()
+
+    def function(self, kernel: DeviceKernel, where: str = "") -> int:
+        """The CUfunction of a kernel. The device is the thread's. Raises DriverError where it cannot be loaded."""
+        with self._loading:
+            found = self._functions.get(kernel)
+            if found is None:
+                image = self._image_of(kernel, self._target)
+                found = self._functions[kernel] = self.loaded(image, kernel.name, where)
+            return found
+
+    def loaded(self, image: bytes, name: str, where: str = "") -> int:
+        """The CUfunction of that name in a cubin or PTX. Raises DriverError with what the driver says of it."""
+        log = ctypes.create_string_buffer(_LOG_BYTES)
+        options = (ctypes.c_int * 2)(entry_points.ERROR_LOG_BUFFER, entry_points.ERROR_LOG_BUFFER_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
+        data = ctypes.create_string_buffer(image, len(image) + 1)
+        places = (ctypes.addressof(each) for each in (data, options, values))
+        at, option_names, option_values = places
+        try:
+            module = self._driver.made("cuModuleLoadDataEx", at, len(options), option_names, option_values)
+        except DriverError as error:
+            said = log.value.decode(errors="replace").strip()
+            did = f"loading {name}{f' ({said})' if said else ''}"
+            raise DriverError(error.result, did, where=where) from None
+        symbol = ctypes.create_string_buffer(name.encode())
+        return self._driver.made("cuModuleGetFunction", module, ctypes.addressof(symbol))

@@ -1,0 +1,179 @@
+"""NVIDIA's GPUs as a backend: arrays in their memory, programs that they are given and do by and by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import xloom
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.preparation import prepared
+from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
+from xloom.cpu.runtime.executable import CompiledMemoryStats
+from xloom.cuda.driver.libcuda import libcuda
+from xloom.cuda.driver.results import DriverError
+from xloom.cuda.run_time import transfers
+from xloom.cuda.run_time.arrays import CudaArray
+from xloom.cuda.run_time.device import CudaDevice, devices_of
+from xloom.cuda.run_time.executable import CudaExecutable
+from xloom.cuda.run_time.images import image_of
+from xloom.errors import UnsupportedError
+from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape
+from xloom.passes.dynamic_padding import has_dynamic
+from xloom.pjrt.compiler import Compiler, Launch, Program
+from xloom.pjrt.error import as_pjrt
+
+PLATFORM = "xloom_cuda"
+
+
+def gpus(count: int | None = None) -> list[CudaDevice]:
+    """The first GPUs of this machine, by default all. Raises UnsupportedError where there are fewer."""
+    return devices_of(libcuda(), image_of, count)
+
+
+class CudaCompiler(Compiler):
+    """Compiles for GPUs of one kind."""
+
+    platform_name = PLATFORM
+    platform_version = f"xloom {xloom.__version__}"
+
+    def __init__(self, gpus: Sequence[CudaDevice]):
+        """Raises UnsupportedError for GPUs of several kinds."""
+        kinds = sorted({gpu.target.name for gpu in gpus})
+        if len(kinds) > 1:
+            raise UnsupportedError(
+                f"the GPUs are of several kinds: {', '.join(kinds)}",
+                hint="choose those of one kind with CUDA_VISIBLE_DEVICES",
+            )
+        self.gpus = list(gpus)
+        self.target, self.device_kind = gpus[0].target, gpus[0].name
+
+    def compile(self, module: Module) -> Program:
+        """The module as work for a GPU. Raises LoweringError for what has no kernels."""
+        padded, differs = padded_to_bounds(module) if has_dynamic(module) else (module, False)
+        program = CudaProgram(self.gpus, padded, CudaExecutable(padded, self.target))
+        return PaddedProgram(module, program) if differs else program
+
+    def optimized(self, module: Module) -> Module:
+        """As it is lowered."""
+        return module if has_dynamic(module) else prepared(module)
+
+    def to_device(self, array: np.ndarray, device: int) -> CudaArray:
+        """A copy in a GPU's memory, which comes later. Raises OutOfMemoryError when it is full."""
+        return _told(transfers.to_device, array, self.gpus[device])
+
+    def to_host(self, value: CudaArray, device: int) -> np.ndarray:
+        """A copy of what is in a GPU's memory, once it is there."""
+        return _told(transfers.to_host, value)
+
+    def to_pinned(self, array: np.ndarray, device: int) -> np.ndarray:
+        """A copy in memory that the GPUs read by themselves."""
+        with self.gpus[device] as gpu:
+            return gpu.pinned.copied(array)
+
+    def moved(self, value: CudaArray, source: int, device: int) -> CudaArray:
+        """A copy from GPU to GPU."""
+        return _told(transfers.copied, value, self.gpus[device])
+
+    def holds(self, value: Any, device: int) -> bool:
+        """Whether an array is in a GPU's memory."""
+        return isinstance(value, CudaArray) and value.device is self.gpus[device]
+
+    def memory_stats(self, device: int) -> Mapping[str, int]:
+        """Bytes and counts of a GPU's memory."""
+        with self.gpus[device] as gpu:
+            return gpu.memory.statistics()
+
+
+class CudaProgram:
+    """A program on GPUs."""
+
+    def __init__(self, gpus: Sequence[CudaDevice], module: Module, executable: CudaExecutable):
+        self.gpus, self.executable = gpus, executable
+        self.result_shape = module.entry.root.shape
+        self._counts = [len(leaf_shapes(p.shape)) for p in module.entry.parameters]
+        leaves = [leaf for p in module.entry.parameters for leaf in leaf_shapes(p.shape)]
+        sizes = sum(s.nbytes for s in leaves), sum(s.nbytes for s in executable.results)
+        self.memory = CompiledMemoryStats(*sizes, len(executable.tape.constants), executable.program.arena_bytes)
+
+    @property
+    def enqueues(self) -> bool:
+        """True unless the host reads what its loops and branches depend on."""
+        return not self.executable.decides
+
+    def run(self, arguments: Sequence[Any], launch: Launch) -> Any:
+        """Gives a GPU its work. Raises PjrtError for what it refuses, or what went wrong before."""
+        leaves = [leaf for argument in arguments for leaf in _leaves(argument)]
+        donated = frozenset(n for k in launch.donated for n in self._leaf_numbers(k))
+        found = iter(_told(self.executable.run, self.gpus[launch.device], leaves, donated))
+        return structured(self.result_shape, found)
+
+    def rendezvous(self) -> None:
+        """None: programs of one device have no collectives."""
+
+    def _leaf_numbers(self, argument: int) -> range:
+        first = sum(self._counts[:argument])
+        return range(first, first + self._counts[argument])
+
+
+class PaddedProgram:
+    """A program with arrays of dynamic size: the host pads its arguments, and cuts its results."""
+
+    def __init__(self, module: Module, program: CudaProgram):
+        self._module, self._program = module, program
+        self.memory = program.memory
+
+    def run(self, arguments: Sequence[Any], launch: Launch) -> Any:
+        """Runs it and waits for its results, whose sizes the host asks for."""
+        on_host = [_told(transfers.to_host, argument) for argument in arguments]
+        found = DynamicExecutable(self._module, _ByHost(self._program, launch))(*on_host)
+        gpu = self._program.gpus[launch.device]
+        return _each(found, lambda array: transfers.to_device(np.asarray(array, order="C"), gpu))
+
+    def rendezvous(self) -> None:
+        """None: programs of one device have no collectives."""
+
+
+class _ByHost:
+    """A run of a program, as a function of the host's arrays."""
+
+    def __init__(self, program: CudaProgram, launch: Launch):
+        self._program, self._launch = program, launch
+        self.memory = program.memory
+
+    def __call__(self, *arrays: np.ndarray) -> Any:
+        gpu = self._program.gpus[self._launch.device]
+        given = [_told(transfers.to_device, np.asarray(a), gpu) for a in arrays]
+        return _each(self._program.run(given, self._launch), transfers.to_host)
+
+
+def structured(shape: Shape, leaves: Iterator[Any]) -> Any:
+    """Leaves as the tuples of a shape have them; None for tokens."""
+    if shape.is_tuple:
+        return tuple(structured(element, leaves) for element in shape.elements)
+    return next(leaves) if shape.is_array else None
+
+
+def _leaves(value: Any) -> Iterator[CudaArray]:
+    if isinstance(value, tuple | list):
+        for element in value:
+            yield from _leaves(element)
+    elif value is not None:
+        yield value
+
+
+def _each(value: Any, change: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_each(v, change) for v in value)
+    return value if value is None else _told(change, value)
+
+
+def _told(work: Any, *arguments: Any) -> Any:
+    """What `work` gives; what the driver says goes on as PJRT says it."""
+    try:
+        return work(*arguments)
+    except DriverError as error:
+        raise as_pjrt(error) from None
