@@ -36,9 +36,13 @@ class ProgramRun:
 
     def typed_call(self, registration: Registration, instruction: Instruction, out: Any, inputs: Sequence[Any]) -> None:
         """Calls a typed handler, which is instantiated the first time."""
+        arrays = (*buffers.flat(tuple(inputs)), *buffers.flat(out))
+        self.typed_call_at(registration, instruction, [0 if a is None else a.ctypes.data for a in arrays])
+
+    def typed_call_at(self, registration: Registration, instruction: Instruction, addresses: Sequence[int]) -> None:
+        """The same with the addresses of all operands' arrays, then of the result's; 0 for tokens."""
         if instruction not in self._sites:
             self.adopt(CallSite(registration, instruction, buffers.operand_shapes(instruction)))
         site, frame = self._sites[instruction]
         site.handlers = (*site.handlers[:-1], registration.address)
-        arrays = (*buffers.flat(tuple(inputs)), *buffers.flat(out))
-        site.call(frame, [0 if a is None else a.ctypes.data for a in arrays])
+        site.call(frame, addresses)

@@ -8,11 +8,14 @@ from xloom.codegen.buffers.assigner import assigned
 from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
 from xloom.codegen.buffers.offsets import assign_offsets
 from xloom.codegen.buffers.parallel_copies import Copies, one_by_one
+from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.fusion.multi_output import nest_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.preparation import prepared
 from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
+from xloom.cuda.custom_call import lowered_call
 from xloom.cuda.kernels import facts, rule_of  # noqa: F401 - registers what planning asks of kernels
+from xloom.cuda.loops.lowering import NestLowering
 from xloom.cuda.lowering import ThunkLowering
 from xloom.cuda.program import Branch, Copy, DeviceProgram, Loop, Step
 from xloom.errors import LoweringError, OutOfMemoryError
@@ -100,6 +103,10 @@ class _ProgramLowering:
         ThunkLowering(self, group).nest(nest_of(group, kept))
 
     def _instruction(self, instruction: Instruction) -> None:
+        if instruction.opcode == "custom-call":
+            for call in lowered_call(instruction, self.assignment, self.scratch, self.copies, self._moved):
+                self.steps.append(call)
+            return
         rule = rule_of(instruction.opcode)
         if rule is None:
             raise LoweringError(
@@ -110,6 +117,15 @@ class _ProgramLowering:
         targets = [self.assignment.of((instruction, k)) for k in range(len(leaf_shapes(instruction.shape)))]
         if any(allocation.kind != "unused" for allocation in targets):
             rule(ThunkLowering(self, instruction), instruction)
+
+    def _moved(
+        self, instruction: Instruction, made: Instruction, target: BufferAllocation, source: BufferAllocation
+    ) -> None:
+        """Makes one array of another, which is for a custom call."""
+        places = {(made, 0): target, (made.operands[0], 0): source}
+        thunk = ThunkLowering(self, instruction)
+        for launched in NestLowering(thunk.target, nest_for([[made]], ()), places.__getitem__, self.scratch).made():
+            thunk.launch(*launched)
 
     # -- control flow
     def _while(self, schedule: ScheduledComputation, loop: Instruction) -> Nested[None]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from xloom.calls.registry import Registration
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.cuda.kernel import DeviceKernel
+from xloom.hlo.instruction import Instruction
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,18 @@ class Branch:
     branches: Sequence[Sequence[Step]]
 
 
-Step = Launch | Copy | Loop | Branch
+@dataclass(frozen=True)
+class Call:
+    """Calls code outside the program, which gives the stream its work: with each array and token, tuples flattened."""
+
+    instruction: Instruction
+    registration: Registration
+    operands: tuple[BufferAllocation | None, ...]
+    """Where each lies as the call wants it; None for tokens."""
+    results: tuple[BufferAllocation | None, ...]
+
+
+Step = Launch | Copy | Loop | Branch | Call
 
 
 @dataclass

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 class InStream:
     """A device while a program runs in a stream of it, as typed handlers can ask for it."""
 
+    ordinal = 0
+
     def __init__(self, memory: DeviceMemory, stream: int):
         self.stream = stream
         """See typed_ffi.Device."""

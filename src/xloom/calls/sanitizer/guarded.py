@@ -30,28 +30,33 @@ class GuardedArray:
 
     def element(self, offset: int) -> str:
         """Where in (or outside) the array a byte is."""
-        width, size = self.dtype.numpy.itemsize, self.array.size
-        number = offset // width
-        if number < 0:
-            return f"{-number} elements before {self.name}" if number < -1 else f"the element before {self.name}"
-        if number >= size:
-            past = number - size + 1
-            return (
-                f"{past} elements past the end of {self.name}"
-                if past > 1
-                else f"the element past the end of {self.name}"
-            )
-        return f"element {self.index(number)} of {self.name}"
+        return element_at(self.name, self.array, offset)
 
     def index(self, number: int) -> str:
         """The index of the element that is `number`-th in memory."""
-        order = np.argsort(self.array.strides, kind="stable")[::-1] if self.array.ndim else []
-        memory = [self.array.shape[d] for d in order]
-        found = np.unravel_index(number, memory) if memory else ()
-        index = [0] * self.array.ndim
-        for d, i in zip(order, found, strict=True):
-            index[d] = int(i)
-        return str(index)
+        return index_of(self.array, number)
+
+
+def element_at(name: str, array: np.ndarray, offset: int) -> str:
+    """Where in an array, or outside of it, a byte is."""
+    number = offset // array.itemsize
+    if number < 0:
+        return f"{-number} elements before {name}" if number < -1 else f"the element before {name}"
+    if number >= array.size:
+        past = number - array.size + 1
+        return f"{past} elements past the end of {name}" if past > 1 else f"the element past the end of {name}"
+    return f"element {index_of(array, number)} of {name}"
+
+
+def index_of(array: np.ndarray, number: int) -> str:
+    """The index of the element that is `number`-th in an array's memory."""
+    order = np.argsort(array.strides, kind="stable")[::-1] if array.ndim else []
+    memory = [array.shape[d] for d in order]
+    found = np.unravel_index(number, memory) if memory else ()
+    index = [0] * array.ndim
+    for d, i in zip(order, found, strict=True):
+        index[d] = int(i)
+    return str(index)
 
 
 class GuardedCall:

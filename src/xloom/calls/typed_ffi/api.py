@@ -115,7 +115,7 @@ def _run_id_get(a: c_api.RunIdGet) -> None:
 
 @_offers("DeviceOrdinal_Get", c_api.DeviceOrdinalGet)
 def _device_ordinal_get(a: c_api.DeviceOrdinalGet) -> None:
-    a.device_ordinal = 0
+    a.device_ordinal = context.execution(context.at(a.ctx)).device.ordinal
 
 
 # -- memory

@@ -18,6 +18,11 @@ class Device(Protocol):
         """The stream's handle. Raises Failure on a device without streams."""
         ...
 
+    @property
+    def ordinal(self) -> int:
+        """Its number among those of the process."""
+        ...
+
     def allocate(self, size: int, alignment: int) -> int:
         """The address of memory on the device. Raises Failure when there is none."""
         ...
@@ -34,6 +39,8 @@ class Host:
     def stream(self) -> int:
         """See Device."""
         raise Failure(Code.UNIMPLEMENTED, "There is no stream on Host")
+
+    ordinal = 0
 
     def allocate(self, size: int, alignment: int) -> int:
         """See Device."""

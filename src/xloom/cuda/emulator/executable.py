@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from xloom.calls.program_run import ProgramRun
+from xloom.calls.typed_ffi.device import Host
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
@@ -14,7 +16,8 @@ from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.cuda.emulator.launch import POISON, EmulatedKernel
 from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.lower import lowered
-from xloom.cuda.program import Branch, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.cuda.program import Branch, Call, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.cuda.run_time.custom_calls import perform
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.values import from_argument, miscounted
@@ -83,6 +86,12 @@ class EmulatedExecutable:
                 while memory.of(step.predicate)[0]:
                     self._do(step.body, memory, generator)
                     self._do(step.condition, memory, generator)
+            elif isinstance(step, Call):
+                operands, results = (
+                    [0 if each is None else memory.of(each).ctypes.data for each in part]
+                    for part in (step.operands, step.results)
+                )
+                perform(memory.calls, step, operands, results)
             else:
                 self._do(step.branches[_chosen(step, memory)], memory, generator)
 
@@ -114,6 +123,8 @@ class _Memory:
             "constant": [_bytes(leaf) for value in constants for leaf in _leaves(value)],
         }
         self._arena = np.full(program.arena_bytes, POISON, np.uint8)
+        self.calls = ProgramRun(_InMemory())
+        """Which code of the host does, on the memory of the process."""
 
     def of(self, allocation: BufferAllocation) -> np.ndarray:
         """The bytes of an allocation."""
@@ -127,6 +138,12 @@ class _Memory:
         if allocation.colocated_with is not None:
             around = self.of(allocation.colocated_with)
         return around[allocation.offset : allocation.offset + allocation.nbytes]
+
+
+class _InMemory(Host):
+    """A device as typed handlers can ask for it: the host, with a stream that does its work at once."""
+
+    stream = 0  # type: ignore[assignment]
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.lower import lowered
-from xloom.cuda.program import Copy, DeviceProgram, Launch, Loop, Step
+from xloom.cuda.program import Call, Copy, DeviceProgram, Launch, Loop, Step
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
 
@@ -36,6 +36,12 @@ def _lines(program: DeviceProgram, steps: Sequence[Step], indent: str) -> Iterat
             yield from _lines(program, step.condition, f"{indent}  ")
             yield f"{indent}do"
             yield from _lines(program, step.body, f"{indent}  ")
+        elif isinstance(step, Call):
+            operands, results = (
+                ", ".join("a token" if each is None else _place(each) for each in part)
+                for part in (step.operands, step.results)
+            )
+            yield f"{indent}call {step.registration.name} on {operands or 'nothing'}, to {results}"
         else:
             for number, branch in enumerate(step.branches):
                 yield f"{indent}branch {number} by {_place(step.chooser)}"

@@ -14,9 +14,10 @@ from xloom.cuda.driver.results import DriverError
 from xloom.cuda.lower import lowered
 from xloom.cuda.program import Launch
 from xloom.cuda.run_time.arrays import CudaArray
+from xloom.cuda.run_time.custom_calls import CallsInStream
 from xloom.cuda.run_time.device import CudaDevice
 from xloom.cuda.run_time.memory import Block, Lent
-from xloom.cuda.run_time.tape import Rows, TapeBranch, TapeLoop, TapeStep, tape_of
+from xloom.cuda.run_time.tape import Rows, TapeBranch, TapeCall, TapeLoop, TapeStep, tape_of
 from xloom.cuda.run_time.tape_runner import tape_runner
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
@@ -44,10 +45,17 @@ class _Run:
     bases: np.ndarray
     """i64, the addresses that the tape's pointers count from."""
     entries: np.ndarray = field(init=False)
+    calls: CallsInStream = field(init=False)
 
     def __post_init__(self) -> None:
         names = ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2")
         self.entries = np.array([self.device.driver.address(name) for name in names], np.int64)
+        self.calls = CallsInStream(self.device)
+
+    def address(self, pointer: np.ndarray) -> int:
+        """What a row of the tape's pointers points to."""
+        base, offset = pointer
+        return int(self.bases[base] + offset)
 
 
 class CudaExecutable:
@@ -70,7 +78,7 @@ class CudaExecutable:
     @property
     def decides(self) -> bool:
         """Whether a run waits for the device: the host reads what its loops and branches depend on."""
-        return not self.tape.is_straight
+        return self.tape.decides
 
     def run(
         self, device: CudaDevice, arguments: Sequence[CudaArray], donated: frozenset[int] = frozenset()
@@ -139,6 +147,12 @@ class CudaExecutable:
                 while self._read(step.predicate, run, np.dtype(np.uint8)):
                     self._do(step.body, run)
                     self._do(step.condition, run)
+            elif isinstance(step, TapeCall):
+                operands, results = (
+                    [0 if p is None else run.address(self.tape.pointers[p]) for p in part]
+                    for part in (step.operands, step.results)
+                )
+                run.calls.make(step.call, operands, results)
             else:
                 self._do(step.branches[self._chosen(step, run)], run)
 
@@ -170,9 +184,9 @@ class CudaExecutable:
 
     def _read(self, pointer: int, run: _Run, dtype: np.dtype) -> int:
         """A number that the device has made, for which it is waited."""
-        device, (base, offset) = run.device, self.tape.pointers[pointer]
+        device = run.device
         out = device.pinned.array(dtype.itemsize)
-        given = out.ctypes.data, int(run.bases[base] + offset), dtype.itemsize, device.compute
+        given = out.ctypes.data, run.address(self.tape.pointers[pointer]), dtype.itemsize, device.compute
         device.driver.call("cuMemcpyDtoHAsync_v2", *given)
         done = device.record(device.compute, self._where)
         done.wait()

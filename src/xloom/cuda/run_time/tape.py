@@ -10,7 +10,7 @@ import numpy as np
 
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.kernel import DeviceKernel
-from xloom.cuda.program import Branch, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.cuda.program import Call, Copy, DeviceProgram, Launch, Loop, Step
 from xloom.trampoline import Nested, run
 
 ALIGNMENT = 256
@@ -58,7 +58,16 @@ class TapeBranch:
     branches: Sequence[Sequence[TapeStep]]
 
 
-TapeStep = Rows | TapeLoop | TapeBranch
+@dataclass(frozen=True)
+class TapeCall:
+    """As `program.Call`: where each array is, among the tape's pointers; None for tokens."""
+
+    call: Call
+    operands: Sequence[int | None]
+    results: Sequence[int | None]
+
+
+TapeStep = Rows | TapeLoop | TapeBranch | TapeCall
 
 
 @dataclass
@@ -79,9 +88,9 @@ class Tape:
     """The number of the arena's base; that of the constants, and of null, come next."""
 
     @property
-    def is_straight(self) -> bool:
-        """Whether the host decides nothing."""
-        return all(isinstance(step, Rows) for step in self.steps)
+    def decides(self) -> bool:
+        """Whether the host reads what loops or branches depend on."""
+        return any(isinstance(step, TapeLoop | TapeBranch) for step in self.steps)
 
 
 def tape_of(program: DeviceProgram, constants: Sequence[bytes]) -> Tape:
@@ -139,8 +148,14 @@ class _Writer:
                 body = yield self.steps(step.body)
                 made.append(TapeLoop(condition, self._pointer(step.predicate), body))
                 first = len(self.rows)
+            elif isinstance(step, Call):
+                cut()
+                operands, results = (
+                    [None if each is None else self._pointer(each) for each in part]
+                    for part in (step.operands, step.results)
+                )
+                made.append(TapeCall(step, operands, results))
             else:
-                assert isinstance(step, Branch)
                 cut()
                 branches: list[list[TapeStep]] = []
                 for branch in step.branches:

@@ -55,6 +55,8 @@ def _guarded(machine: Machine, name: str) -> Callable[..., int]:
                 if needs_context and machine.context.error:
                     return machine.context.error
                 method(*[a or 0 for a in arguments])
+                while machine.is_eager and machine.step():
+                    pass
             except RefusedError as error:
                 return error.result
             except Exception:  # which C code cannot be given
@@ -76,6 +78,8 @@ class Machine:
         self.faults: list[KernelFaultError] = []
         """What kernels did wrong, as no driver says it."""
         self.is_in_host_function = False
+        self.is_eager = False
+        """Whether work is done as soon as it may be, for code of the host that does not enqueue its own."""
         self.memory = DeviceMemory(memory_bytes)
         self.images = Images()
         self._generator = np.random.default_rng(seed)
@@ -96,6 +100,10 @@ class Machine:
     def stand_in(self, image: bytes, name: str, function: Callable[..., None], sizes: Sequence[int]) -> None:
         """An image has a kernel of others, in whose place a function of the host runs: see StandIn."""
         self.images.teach(image, name, StandIn(function, sizes))
+
+    def step(self) -> bool:
+        """Does some work; False where there is none that may run."""
+        return self._order.step()
 
     @property
     def context(self) -> Context:
