@@ -60,7 +60,9 @@ def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int, tallest: 
     if arithmetic.has_third_vector and whole >= _MANY_VECTORS:
         # three vectors of four rows have as many sums as two of six: batches are multiples of four
         low = share(rows, budget // 3)
-        over, less = (-(-rows // height) * height for height in (tall, low))
+        over, less = (
+            -(-rows // height) * height * -(-whole // vectors) * vectors for height, vectors in ((tall, 2), (low, 3))
+        )
         tall = if_less(_LESS[0] * less, _LESS[1] * over, low, tall)
     return tall, share(whole, least(8, budget // tall))
 
@@ -68,7 +70,7 @@ def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int, tallest: 
 _MANY_VECTORS = 12
 """Of columns, that are cut to threes with little left over."""
 _LESS = 17, 16
-"""Rows with the edges of other tiles, for those of these, from which on the others are better."""
+"""Sums with the edges of two vectors' tiles, for those of three vectors', from which on these are better."""
 
 
 class Sums:
