@@ -196,6 +196,12 @@ judge-first-nan: setup ## NaNs planted in random programs, found at their instru
 judge-shared-code: setup ## Is shared and kept code what would be made anew? [COUNT=400] [FROM=<checkout of openxla/stablehlo>]
 	@$(BIN)/python -m tests.judges.shared_code --count $(or $(COUNT),400) $(if $(FROM),--from "$(FROM)")
 
+judge-gpu-build: judges ## What judge-gpu runs, made on any machine: programs, values, machine code in build/judge_gpu: [TARGET=sm_90a] [SHARE=1]
+	@$(BIN)/python -m tests.judges.gpu --build --target $(or $(TARGET),sm_90a) --share $(or $(SHARE),1)
+
+judge-gpu: setup ## A GPU in less than ten minutes, of what judge-gpu-build made: values, doors, sanitizer, speed as JSON: [ON=emulator] [TARGET=sm_90a] [ONLY=products,benchmarks] [MINUTES=9]
+	@$(BIN)/python -m tests.judges.gpu --on $(or $(ON),gpu) --target $(or $(TARGET),sm_90a) --minutes $(or $(MINUTES),9) --only "$(ONLY)"
+
 judge-embedded: setup ## Each operation of the sweep on computed values, in a loop, mapped and derived: [COUNT=3000, spread over all] [JOBS=2] [OUT=embedded.jsonl]
 	@$(BIN)/python -m tests.judges.composed --types embedded --count $(or $(COUNT),3000) --jobs $(or $(JOBS),2) \
 	  $(if $(OUT),--out "$(OUT)")

@@ -1,0 +1,61 @@
+"""The judge of GPUs, tried on emulated ones: what is made elsewhere runs, and wrong values are told."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xloom as xl
+from tests.cuda.kernel_programs import product
+from tests.judges.gpu.benchmarks import measured, programs
+from tests.judges.gpu.recorded import exact_product, files, record, recorded
+from xloom.pjrt import Client
+
+ROOT = Path(__file__).parents[2]
+
+
+def judge(*arguments):
+    command = [sys.executable, "-m", "tests.judges.gpu", "--target", "sm_80", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, check=False)
+
+
+def test_what_is_made_is_judged(tmp_path):
+    sources, folder = ["--only", "opcodes,products"], ["--folder", str(tmp_path)]
+    made = judge("--build", "--no-code", "--share", "0.01", *sources, *folder)
+    assert made.returncode == 0, made.stderr
+    assert "2 opcodes, 1 products" in made.stdout
+    (path, *_) = files(tmp_path, "opcodes")
+    right = recorded(path)
+    runs = [[run + 1 if run.dtype != bool else ~run for run in runs] for runs in right.runs]
+    record(tmp_path, "opcodes", 0, right.name, right.module, right.given, runs)
+    told = judge("--on", "emulator", *sources, *folder)
+    assert told.returncode == 1
+    sections = json.loads((tmp_path / "gpu.json").read_text())["sections"]
+    assert (sections["opcodes"]["pass"], sections["opcodes"]["fail"], sections["products"]["pass"]) == (1, 1, 1)
+
+
+def test_without_programs_it_says_what_to_do(tmp_path):
+    done = judge("--folder", str(tmp_path))
+    assert done.returncode == 2
+    assert "make judge-gpu-build" in done.stderr
+
+
+def test_exact_products():
+    for layout, left, right in (("nn", (3, 4), (4, 5)), ("tt", (4, 3), (5, 4))):
+        given = [np.arange(np.prod(dims)).reshape(dims).astype(np.int8) for dims in (left, right)]
+        module = xl.parse(product("f32", 3, 5, 4, layout=layout))
+        wanted = xl.evaluate(module, *[g.astype(np.float32) for g in given])
+        assert np.array_equal(exact_product(module, given), np.asarray(wanted))
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", [benchmark.name for benchmark in programs(is_small=True)])
+def test_benchmarks_run(name, monkeypatch):
+    (chosen,) = [benchmark for benchmark in programs(is_small=True) if benchmark.name == name]
+    monkeypatch.setattr("tests.judges.gpu.benchmarks.programs", lambda is_small: [chosen])
+    (row,) = measured(Client.cuda_emulator("sm_80"), "sm_80", is_small=True)
+    assert "error" not in row, row

@@ -1,0 +1,55 @@
+"""Runs what is recorded on a client, in a child process: each program's results are held against what they may be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tests.judges.child import Case, Skipped
+from tests.judges.gpu.recorded import cache_of, files, recorded
+from tests.judges.mismatch import mismatch
+from xloom.environment import CACHE_DIR
+from xloom.errors import LoweringError
+from xloom.pjrt import Client
+
+
+class Item(NamedTuple):
+    """The files of a source, and what to run them on: `gpu` or `emulator`."""
+
+    folder: str
+    source: str
+    on: str
+    target: str
+    step: int = 1
+    """One program of so many is run."""
+
+
+def cases(item: Item) -> Iterator[Case]:
+    """A case for each file."""
+    os.environ[CACHE_DIR.name] = str(cache_of(Path(item.folder)))
+    for path in files(Path(item.folder), item.source)[:: item.step]:
+        name = f"{item.source} {path.name.partition('.')[0]}"
+        yield name, lambda path=path: judge(path, client(item.on, item.target))
+
+
+@lru_cache(maxsize=1)
+def client(on: str, target: str) -> Client:
+    """The GPUs of this machine, or emulated ones."""
+    return Client.cuda_emulator(target) if on == "emulator" else Client.cuda()
+
+
+def judge(path: Path, client: Client) -> str:
+    """What is wrong with a program's results."""
+    program = recorded(path)
+    try:
+        executable = client.compile(program.module)
+    except LoweringError as error:
+        raise Skipped(str(error)) from error
+    results = executable.execute([client.buffer_from_host(a) for a in program.arguments])
+    found = mismatch(program.bounds(), [np.asarray(r) for r in results], None)
+    return f"{program.name}: {found.message}" if found else ""
