@@ -58,6 +58,8 @@ class Caches(NamedTuple):
 
 
 _SERVER = Caches()
+_OLDER = Caches(second=1 << 19)
+"""Of x86-64 without AVX-512: AMD Zen 1 to 3. What a thread finds in the last cache depends on its neighbours."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,6 @@ class Target:
     """What it can do, by LLVM's names; none of other architectures than x86-64, where nothing depends on them."""
     feature_text: str = ""
     """Features in which it differs from what LLVM knows of `cpu`, as LLVM wants them."""
-    caches: Caches = _SERVER
 
     def __hash__(self) -> int:
         return hash((self.triple, self.cpu, self.feature_text, self.caches))
@@ -87,6 +88,11 @@ class Target:
         if "avx" in self.features:
             return VectorRegisters(32, 16)
         return VectorRegisters(16, 16 if self.is_x86 else 32)
+
+    @cached_property
+    def caches(self) -> Caches:
+        """What the caches of such processors hold."""
+        return _OLDER if self.is_x86 and self.registers.nbytes < 64 else _SERVER
 
     @property
     def is_x86(self) -> bool:

@@ -1,4 +1,4 @@
-"""Long sums of a convolution, piece by piece: a piece of the kernel's panel stays in the second-level cache.
+"""Long sums of a convolution, piece by piece: a piece of the kernel's panel stays in a cache.
 
 A few tiles go over one piece after the other; between pieces their sums are in memory.
 """
@@ -25,6 +25,10 @@ _PIECE = 1 / 16
 """Of the second cache, what a piece of a panel takes."""
 _MOST_PIECES = 3
 """Of so many the panel stays in the cache as it is."""
+_FEW_ROWS = 6
+"""Of a tile, whose vectors of the panel are used so seldom that pieces are better in the first cache."""
+_PIECE_OF_FIRST = 1 / 2
+"""Of that one, what they take."""
 
 
 class LoopBlocks(NamedTuple):
@@ -59,11 +63,12 @@ class LoopBlocks(NamedTuple):
 
 def blocks_of(chosen: Tiling, loops: Sequence[tuple[int, Sequence[int]]]) -> LoopBlocks | None:
     """How to cut the loops of a sum; None when the panel is small enough."""
-    tile = chosen.tile
-    nbytes = int(_PIECE * tile.arithmetic.target.caches.second)
+    tile, caches = chosen.tile, chosen.tile.arithmetic.target.caches
+    is_low = tile.rows <= _FEW_ROWS
+    nbytes = int(_PIECE_OF_FIRST * caches.first if is_low else _PIECE * caches.second)
     most = nbytes // (tile.columns * tile.arithmetic.parts * tile.arithmetic.dtype.real.bytes)
     sizes = [size for size, _ in loops]
-    if prod(sizes) <= _MOST_PIECES * most:
+    if prod(sizes) <= (1 if is_low else _MOST_PIECES) * most:
         return None
     number = next(k for k in range(len(sizes)) if prod(sizes[k + 1 :]) <= most)
     return LoopBlocks(loops, number, share(sizes[number], greatest(1, most // prod(sizes[number + 1 :]))))

@@ -25,8 +25,8 @@ from xloom.llvm.symbolic_dimension import divides, greatest
 from xloom.llvm.types import POINTER, i64
 from xloom.llvm.vectors import lanes_below, shuffled
 
-_SHARE = 4
-"""Of the second cache, what is packed at once takes one of so many parts."""
+_SHARE, _MOST_BYTES = 2, 1 << 18
+"""Of the second cache, what is packed at once takes one of so many parts, and so many bytes at most."""
 DEPTH_BYTES = 1 << 10
 """Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
 BLOCK = 8
@@ -35,7 +35,7 @@ BLOCK = 8
 
 def block_bytes(arithmetic: Arithmetic) -> int:
     """Bytes of what is packed at once."""
-    return arithmetic.target.caches.second // _SHARE
+    return min(arithmetic.target.caches.second // _SHARE, _MOST_BYTES)
 
 
 _SHORT_RUN = 9
