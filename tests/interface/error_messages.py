@@ -12,8 +12,13 @@ import xloom
 
 SOURCE = Path(xloom.__file__).parent
 _ASIDE = {"where", "span", "hint"}
-_PLACED = ("hlo/text/", "error", "ParseError")
-"""Files whose methods of that name raise such an error, with its place in the text."""
+_MAKERS = {
+    "error": ("hlo/text/", "ParseError", True),
+    "invalid": ("pjrt/", "PjrtError", True),
+    "instruction_error": ("hlo/verify/", "VerifyError", True),
+    "require": ("hlo/verify/", "ShapeError", False),
+}
+"""Functions that make an error of a message: the folder that has them, the kind, and whether they say more."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,10 @@ def made() -> Iterator[Made]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _name(node.func) in kinds:
                 yield _made(node, _name(node.func), path, assigned)
-            elif isinstance(node, ast.Call) and _is_placed(node, path):
-                yield replace(_made(node, _PLACED[2], path, assigned), says_more=True)
-
-
-def _is_placed(node: ast.Call, path: Path) -> bool:
-    is_here = path.relative_to(SOURCE).as_posix().startswith(_PLACED[0])
-    return is_here and isinstance(node.func, ast.Attribute) and node.func.attr == _PLACED[1]
+            elif isinstance(node, ast.Call) and _name(node.func) in _MAKERS:
+                folder, kind, says_more = _MAKERS[_name(node.func)]
+                if path.relative_to(SOURCE).as_posix().startswith(folder):
+                    yield replace(_made(node, kind, path, assigned), says_more=says_more)
 
 
 def _made(node: ast.Call, kind: str, path: Path, assigned: dict[str, list[tuple[int, ast.expr]]]) -> Made:

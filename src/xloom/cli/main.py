@@ -89,7 +89,11 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        show_error(XloomError(str(error)))
+        show_error(
+            XloomError(
+                str(error), hint="the operating system says so: look at the path, its rights, and the space there"
+            )
+        )
         sys.exit(1)
 
 

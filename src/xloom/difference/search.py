@@ -56,7 +56,8 @@ def first_difference(
     if len(parameters) != len(arguments) or [p.shape.dims for p in parameters] != [s.dims for s in shapes]:
         raise ShapeError(
             f"{judged.module.name} takes {len(parameters)} arguments, {right.module.name} {len(shapes)}, "
-            f"found {len(arguments)}"
+            f"found {len(arguments)}",
+            hint="both take the same: parameters of the same dimensions, and an argument for each",
         )
     values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
     found = _Search(judged, right, pairs).first(values)

@@ -256,7 +256,10 @@ class Mesh:
                 seen[axis.index].append(axis)
             for first, second in pairwise(axes):
                 if first.joins(second):
-                    raise ShapeError(f"{self.axis_text(first)} and {self.axis_text(second)} are one part")
+                    raise ShapeError(
+                        f"{self.axis_text(first)} and {self.axis_text(second)} are one part",
+                        hint="write it as one: parts of an axis that follow each other are joined",
+                    )
 
     def axis_text(self, axis: Axis) -> str:
         """`'x'`, or `'x':(2)4`."""

@@ -58,7 +58,11 @@ def _flat_instruction(
     try:
         operands = [places[o] for o in instruction._operands]
     except KeyError:
-        raise VerifyError(f"{instruction.name} has an operand of another computation") from None
+        raise VerifyError(
+            f"{instruction.name} has an operand of another computation",
+            where=instruction.name,
+            hint="give it operands of its own computation: xloom.hlo.verify says what else is wrong",
+        ) from None
     users = [(places[user], count) for user, count in instruction._users.items() if user in places]
     before, after = ([places[i] for i in ends or ()] for ends in (instruction._predecessors, instruction._successors))
     return says, operands, users, before, after

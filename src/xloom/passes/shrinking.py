@@ -18,6 +18,7 @@ from xloom.hlo.verify.module import verify
 _SMALL = 8
 """Sizes that stay."""
 _NOT_SIZES = "an operator has numbers that are not sizes of arrays"
+_LEAVE = "leave the program's sizes as they are"
 
 
 def shrunk(module: Module) -> Module | None:
@@ -102,14 +103,14 @@ def _shape(shape: Shape, sizes: Mapping[int, int]) -> Shape:
     if not shape.is_array:
         return shape
     if shape.is_dynamic:
-        raise ShapeError(_NOT_SIZES)
+        raise ShapeError(_NOT_SIZES, hint=_LEAVE)
     return array_shape(shape.dtype, [sizes.get(n, n) for n in shape.dims]).with_layouts_of(shape)
 
 
 def _shrink(i: Instruction, sizes: Mapping[int, int]) -> None:
     if i.opcode == "constant":
         if not i.shape.is_array or i.literal.elided:
-            raise ShapeError(_NOT_SIZES)
+            raise ShapeError(_NOT_SIZES, hint=_LEAVE)
         cut = tuple(slice(0, sizes.get(n, n)) for n in i.shape.dims)
         shape = _shape(i.shape, sizes)
         i.attrs["literal"] = Literal(shape, np.array(i.literal.value[cut], order="C"))
@@ -124,5 +125,5 @@ def _shrink(i: Instruction, sizes: Mapping[int, int]) -> None:
 def _range(start: int, limit: int, stride: int, sizes: Mapping[int, int]) -> SliceDimension:
     """Of a dimension that is whole, or the first part of it."""
     if start or stride != 1:
-        raise ShapeError(_NOT_SIZES)
+        raise ShapeError(_NOT_SIZES, hint=_LEAVE)
     return SliceDimension(0, sizes.get(limit, limit), 1)

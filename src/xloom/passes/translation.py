@@ -17,7 +17,7 @@ from xloom.passes.base import Pass
 from xloom.passes.comparison_outcomes import NotComparedError, WrongValueError, outcomes
 from xloom.passes.hooks import difference, with_carried
 from xloom.passes.shrinking import shrunk
-from xloom.passes.trial import MOST_WORK, Loops, TooMuchWork, plain, trial
+from xloom.passes.trial import LESS, MOST_WORK, Loops, TooMuchWork, plain, trial
 
 if TYPE_CHECKING:
     from xloom.passes.compare import Compare
@@ -44,14 +44,14 @@ def compare(options: Compare, before: Module, after: Module, pass_: Pass, what: 
     except TooMuchWork as error:
         small = shrunk(before)
         if small is None:
-            raise NotComparedError(f"{error.message}, and no smaller sizes are known to fit") from error
+            raise NotComparedError(f"{error.message}, and no smaller sizes are known to fit", hint=LESS) from error
         after = small.clone("")
         pass_.run(after)
         try:
             _compare(options, small, after, pass_, f"{what}, on the module in small sizes,", {})
             outcomes["compared in small sizes"] += 1
         except TooMuchWork as again:
-            raise NotComparedError(again.message) from again
+            raise NotComparedError(again.message, hint=again.hint) from again
 
 
 def _compare(options: Compare, before: Module, after: Module, pass_: Pass, what: str, known: Values) -> Values:
@@ -60,10 +60,13 @@ def _compare(options: Compare, before: Module, after: Module, pass_: Pass, what:
     for module in (old, new):
         _check_has_values(module, options.strict)
         if any(size > MOST_WORK >> 2 for size in _sizes(module)):
-            raise TooMuchWork("there is too much to evaluate")
+            raise TooMuchWork("there is too much to evaluate", hint=LESS)
     same = _entry(old) == _entry(new)
     if not same and type(pass_).arguments is Pass.arguments:
-        raise NotComparedError("it takes other arguments than before, or gives other results")
+        raise NotComparedError(
+            "it takes other arguments than before, or gives other results",
+            hint="a pass that changes them says how: Pass.arguments and Pass.result",
+        )
     loops = Loops.of(old, new)
     reason: XloomError | None = None
     values: Values = {}
@@ -156,7 +159,7 @@ class _Pair:
 def _check_has_values(module: Module, calls: bool) -> None:
     """Raises NotComparedError for programs of several devices, of chance, and of the world outside."""
     if module.config.replica_count * module.config.num_partitions > 1:
-        raise NotComparedError("it is a program of several devices")
+        raise NotComparedError("it is a program of several devices", hint="compare the program of one device")
     for i in module.instructions:
         outside = i.opcode in _OUTSIDE
         if i.opcode == "custom-call":
@@ -164,7 +167,11 @@ def _check_has_values(module: Module, calls: bool) -> None:
             known = target in BUILT_IN or target.startswith("lapack_")
             outside = i["custom_call_has_side_effect"] or (not calls and (not known or is_registered(target)))
         if outside:
-            raise NotComparedError(f"{i.name} is more than a value")
+            raise NotComparedError(
+                f"{i.name} is more than a value",
+                where=i.name,
+                hint="what it does outside would be done twice: compare the program without it",
+            )
 
 
 def _entry(module: Module) -> list[object]:

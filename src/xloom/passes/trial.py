@@ -18,6 +18,7 @@ from xloom.interpreter.registry import RULES, Value
 
 MOST_WORK = 1 << 22
 """Elements that a trial computes, or as many instructions as take about as long."""
+LESS = "compare a smaller program: fewer or smaller arrays, loops of fewer iterations"
 _LEAST = 64
 """Elements that are computed in the time that an instruction takes in any case."""
 _STATES = 32
@@ -78,13 +79,17 @@ class _Seen(Perturbed):
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         self.left -= max(_LEAST, _work(instruction))
         if self.left < 0:
-            raise TooMuchWork("there is too much to evaluate")
+            raise TooMuchWork("there is too much to evaluate", hint=LESS)
         value = super().apply(instruction, operands)
         shape = instruction.shape
         # where NumPy would broadcast what does not fit, native code would read past it
         is_known = shape.is_array or instruction.opcode in ("tuple", "while")
         if is_known and instruction.parent in self._whole and not _fits(value, shape):
-            raise EvaluationError(f"{instruction.name} is {shape} by its shape, and {_text(value)} by its value")
+            raise EvaluationError(
+                f"it is {shape} by its shape, and {_text(value)} by its value",
+                where=instruction.name,
+                hint="the pass gave it another shape than its operands give: xloom opt --dump steps/ keeps the module",
+            )
         return value
 
     def _while(self, instruction: Instruction, operands: Sequence[Value], _: object) -> Value:

@@ -125,7 +125,9 @@ class Buffer:
         """Ends what `acquire_external_reference` began. Raises PjrtError where nothing did."""
         with _references:
             if not self._external:
-                raise invalid("the buffer has no external reference")
+                raise invalid(
+                    "the buffer has no external reference", "increase the count of references before it is decreased"
+                )
             self._external -= 1
             if not self._external:
                 self._lent = None
@@ -211,4 +213,6 @@ def logical(array: np.ndarray, shape: Shape) -> np.ndarray:
 
 def deleted() -> PjrtError:
     """The error for who uses a buffer that was deleted or donated."""
-    return invalid("Buffer has been deleted or donated.")
+    return invalid(
+        "Buffer has been deleted or donated.", "copy it before it is donated, or use the result that lies there now"
+    )

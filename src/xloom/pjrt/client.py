@@ -54,9 +54,13 @@ class Client:
         A program ends with a DifferenceError where one is farther from that than `Compiler.tolerance` says.
         """
         if devices < 1:
-            raise invalid(f"a client has at least one device, not {devices}")
+            raise invalid(
+                f"a client has at least one device, not {devices}", "ask for 1 or more: Client.cpu(devices=1)"
+            )
         if compare not in ("", "each"):
-            raise invalid(f'compare is "each", or not given; not {compare!r}')
+            raise invalid(
+                f'compare is "each", or not given; not {compare!r}', "each compares every value with the CPU's"
+            )
         self.compiler = compiler
         self.compare = compare
         self.membership = membership or Membership(0, (devices,))
@@ -148,14 +152,20 @@ class Client:
     def lookup_addressable_device(self, number: int) -> Device:
         """The device of this process with that number."""
         if not 0 <= number < len(self.addressable_devices):
-            raise invalid(f"No device with local hardware id {number}: there are {len(self.addressable_devices)}")
+            raise invalid(
+                f"No device with local hardware id {number}: there are {len(self.addressable_devices)}",
+                "they are numbered from 0, in each process",
+            )
         return self.addressable_devices[number]
 
     def default_devices(self, count: int) -> list[Device]:
         """Those that so many replicas and partitions are put on unless told: of this process, if it has enough."""
         found = self.addressable_devices if count <= len(self.addressable_devices) else self.devices
         if count > len(found):
-            raise invalid(f"{count} devices are wanted, and there are {len(found)}")
+            raise invalid(
+                f"{count} devices are wanted, and there are {len(found)}",
+                "make the client with more, by Client.cpu(devices=...) or XLOOM_NUM_DEVICES",
+            )
         return found[:count]
 
     def buffer_from_host(
@@ -197,7 +207,10 @@ class Client:
             rows = tuple(tuple(ids[k : k + n]) for k in range(0, count, n))
             options = replace(options, device_assignment=rows)
         if count > len(self.devices):
-            raise invalid(f"the program is for {count} devices, and there are {len(self.devices)}")
+            raise invalid(
+                f"the program is for {count} devices, and there are {len(self.devices)}",
+                "make the client with more, by Client.cpu(devices=...) or XLOOM_NUM_DEVICES",
+            )
         is_plain = not is_transformed(self.platform_name)
         request = Request.of(module, options) if is_plain else None
         if request is not None and (hand_over := request.hand_over) is not None:

@@ -34,7 +34,9 @@ class CrossHost:
     def send(self, buffer: Buffer, target: Device, key: int) -> Future:
         """Sends an array to a device of another process; when that is done."""
         if target.is_addressable:
-            raise invalid(f"{target} is a device of this process, to which arrays are copied")
+            raise invalid(
+                f"{target} is a device of this process, to which arrays are copied", "use Buffer.copy_to for it"
+            )
         if buffer.is_deleted:
             raise deleted()
         parcel, sent = _parcel(key, target, buffer.shape, buffer.device, target), Future()
@@ -55,7 +57,9 @@ class CrossHost:
     def receive(self, shape: Shape, device: Device, source: Device, key: int) -> Buffer:
         """What a device of another process sends to one of this process."""
         if source.is_addressable:
-            raise invalid(f"{source} is a device of this process, from which arrays are copied")
+            raise invalid(
+                f"{source} is a device of this process, from which arrays are copied", "use Buffer.copy_to for it"
+            )
         space, came = device.default_memory, Future()
         array = np.empty(shape.dims, shape.dtype.numpy)
 

@@ -68,4 +68,6 @@ def _check_names(names: Iterable[str]) -> None:
     """XLA's options are allowed, and hardly any has an effect; others are mistakes."""
     for name in names:
         if not name.startswith("xla_"):
-            raise invalid(f"No such compile option: {name!r}")
+            raise invalid(
+                f"No such compile option: {name!r}", "options of XLA begin with xla_; most have no effect here"
+            )

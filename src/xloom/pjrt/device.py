@@ -66,7 +66,10 @@ class Device:
     def memory_space(self, kind: str) -> MemorySpace:
         """The device's memory space of a kind. Raises PjrtError for devices of other processes."""
         if not self.is_addressable:
-            raise invalid(f"{self} is a device of process {self.description.process_index}, which alone has its memory")
+            raise invalid(
+                f"{self} is a device of process {self.description.process_index}, which alone has its memory",
+                "do it there, or use a device of this process: addressable_devices",
+            )
         return self.memory_spaces[KINDS.index(kind)]
 
     def memory_stats(self) -> Mapping[str, int] | None:

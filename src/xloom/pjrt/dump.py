@@ -40,7 +40,10 @@ class Dump:
             if not re.search(self.modules, before.name):
                 return
         except re.error as error:
-            raise invalid(f"xla_dump_hlo_module_re: {self.modules!r} is no regular expression: {error}") from None
+            raise invalid(
+                f"xla_dump_hlo_module_re: {self.modules!r} is no regular expression: {error}",
+                "write one of Python's, such as jit_.*",
+            ) from None
         start = f"module_{next(_numbers):04}.{before.name}"
         for stage, module in (("before_optimizations", before), ("xloom_after_optimizations", after)):
             for ending, data in self._forms(module):

@@ -48,6 +48,6 @@ def code_of(error: BaseException) -> Code:
     return next((code for kind, code in _CODES.items() if isinstance(error, kind)), Code.INTERNAL)
 
 
-def invalid(message: str) -> PjrtError:
-    """The error for invalid arguments."""
-    return PjrtError(Code.INVALID_ARGUMENT, message)
+def invalid(message: str, hint: str) -> PjrtError:
+    """The error for invalid arguments; `hint` is what to do instead."""
+    return PjrtError(Code.INVALID_ARGUMENT, message, hint=hint)

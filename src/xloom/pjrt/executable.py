@@ -109,14 +109,20 @@ class Executable:
     def parts(data: bytes) -> tuple[Module, bytes]:
         """The module and the options that `serialize` has packed: no machine code, which is made or found again."""
         if not data.startswith(_MAGIC):
-            raise invalid("not an executable that this version of xloom has serialised")
+            raise invalid(
+                "not an executable that this version of xloom has serialised",
+                "compile the program again, and serialise it by this version",
+            )
         at = len(_MAGIC) + hashlib.sha256().digest_size
         content = data[at:]
         if len(content) < _SIZES.size or hashlib.sha256(content).digest() != data[len(_MAGIC) : at]:
-            raise invalid("a serialised executable that is damaged: serialise it again")
+            raise invalid("a serialised executable that is damaged", "serialise it again")
         sizes = _SIZES.unpack_from(content)
         if _SIZES.size + sum(sizes) != len(content):
-            raise invalid(f"a serialised executable says that it has {sizes} bytes, and has {len(content)} in all")
+            raise invalid(
+                f"a serialised executable says that it has {sizes} bytes, and has {len(content)} in all",
+                "it is damaged: serialise it again",
+            )
         middle = _SIZES.size + sizes[0]
         return decode(content[_SIZES.size : middle]), content[middle:]
 
@@ -274,15 +280,22 @@ class LoadedExecutable:
                 hint="keep the executable until its last run",
             )
         if len(arguments) != count:
-            raise invalid(f"Execute: {len(arguments)} argument lists for {count} devices")
+            raise invalid(
+                f"Execute: {len(arguments)} argument lists for {count} devices",
+                "give one list for each device, in the order of addressable_devices",
+            )
         for replica, row in enumerate(arguments):
             if len(row) != self._arity:
-                raise invalid(f"Execution supplied {len(row)} buffers but compiled program expected {self._arity}")
+                raise invalid(
+                    f"Execution supplied {len(row)} buffers but compiled program expected {self._arity}",
+                    "give one for each parameter of the program",
+                )
             for k, buffer in enumerate(row):
                 if buffer.is_deleted:
                     raise invalid(
                         f"Invalid buffer passed to Execute() as argument {k} to replica {replica}: "
-                        "INVALID_ARGUMENT: Buffer has been deleted or donated."
+                        "INVALID_ARGUMENT: Buffer has been deleted or donated.",
+                        "copy it before it is donated, or use the result that lies there now",
                     )
 
     def _launch(
@@ -347,7 +360,8 @@ class LoadedExecutable:
             if alias.must and alias.parameter not in donated:
                 raise invalid(
                     "An input was configured to be must-alias at compile time but not donated at runtime: parameter "
-                    f"{alias.parameter}"
+                    f"{alias.parameter}",
+                    "donate it, or say may_alias in the program",
                 )
 
     def _run(self, inputs: Sequence[Future], launch: Launch, spaces: Sequence[MemorySpace]) -> Sequence[Any]:
@@ -396,5 +410,6 @@ def _check_donated_once(arguments: Sequence[Buffer], donated: int) -> None:
             raise invalid(
                 "Attempt to use a buffer that was previously donated in the same call to Execute() (flattened argument "
                 f"{max(k, donated)}, replica 0, partition 0, first use: {min(k, donated)}). Toy example for this bug: "
-                "`f(donate(a), a)`."
+                "`f(donate(a), a)`.",
+                "copy it, or donate neither",
             )

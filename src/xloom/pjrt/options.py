@@ -44,7 +44,10 @@ class CompileOptions:
             if isinstance(column, bytes)
         ]
         if columns and (len(columns) != partitions or any(len(c) != replicas for c in columns)):
-            raise invalid(f"the device assignment is not one of {replicas} replicas and {partitions} partitions")
+            raise invalid(
+                f"the device assignment is not one of {replicas} replicas and {partitions} partitions",
+                "give a column of as many devices as replicas for each partition",
+            )
         rows = tuple(zip(*columns, strict=True))
         if not rows and number(build, _DEVICE_ORDINAL) >= 0 and replicas * partitions == 1:
             rows = ((number(build, _DEVICE_ORDINAL),),)

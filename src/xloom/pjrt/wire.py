@@ -24,7 +24,7 @@ def fields(data: bytes) -> Fields:
         if wire == 2:
             size, at = _read_varint(data, at)
         if size is None or at + size > len(data):
-            raise invalid("not a serialised message")
+            raise invalid("not a serialised message", "serialise it again: its bytes are damaged, or another message's")
         found[number].append(data[at : at + size])
         at += size
     return found
@@ -34,7 +34,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data):
-            raise invalid("a serialised message is cut off")
+            raise invalid("a serialised message is cut off", "give all of its bytes")
         byte = data[at]
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7

@@ -106,7 +106,10 @@ class _Server:
             answer = process.stdout.readline()
         if not answer:
             lines = self._errors.read_text(errors="replace").splitlines() or ["it says nothing"]
-            raise EvaluationError(f"no process can try modules: {lines[-1]}")
+            raise EvaluationError(
+                f"no process can try modules: {lines[-1]}",
+                hint="it has ended as it began, or loaded what --load names: load that by itself",
+            )
         said = json.loads(answer)
         if "error" in said:
             raise EvaluationError(said["error"], hint=said["hint"])

@@ -34,7 +34,10 @@ def register_ffi_type(name: str, pointers: Mapping[str, Any]) -> int:
     try:
         type_id.value = register(name, type_id.value, info.deleter if info else None)
     except Failure as failure:
-        raise CustomCallError(f"the type {name!r} cannot be registered: {failure}") from None
+        raise CustomCallError(
+            f"the type {name!r} cannot be registered: {failure}",
+            hint="register it once, before a program that uses it is compiled, with the library's own TypeId",
+        ) from None
     return type_id.value
 
 

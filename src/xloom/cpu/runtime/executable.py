@@ -213,7 +213,10 @@ class Executable:
         Raises UnsupportedError when the program calls code outside, which needs the arrays themselves.
         """
         if self._calls:
-            raise UnsupportedError(f"{self.module.name} calls code that is not its own")
+            raise UnsupportedError(
+                f"{self.module.name} calls code that is not its own",
+                hint="call it with arrays, or by call_into: such code sees the arrays themselves",
+            )
         if _is_traced and (timed := self.timed()) is not None:
             timed.call_at(arguments, results)
             return

@@ -43,6 +43,7 @@ _UNPRINTED = (
     "pjrt_id",
 )
 """Fields of a module that HLO text has no words for; they are carried along as they are."""
+_WRITTEN_WRONG = "the file is damaged, or who wrote it has set that field wrongly: write it anew, or give HLO text"
 
 
 @without_collector()
@@ -76,8 +77,8 @@ def _fail(error: Exception, path: str, name: bytes = b"") -> NoReturn:
     if name:
         where += f" (%{text(name)})"
     if isinstance(error, XloomError):
-        raise ParseError(error.message, where=where, hint=error.hint) from error
-    raise ParseError(f"malformed: {error}", where=where) from error
+        raise ParseError(error.message, where=where, hint=error.hint or _WRITTEN_WRONG) from error
+    raise ParseError(f"malformed: {error}", where=where, hint=_WRITTEN_WRONG) from error
 
 
 def _decode_module(message: Any, path: str) -> Module:

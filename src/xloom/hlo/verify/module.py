@@ -98,7 +98,8 @@ def _instruction_problem(instruction: Instruction) -> VerifyError | None:
         if "origin" in instruction.attrs:
             _origin(instruction.attrs["origin"].tree, instruction.shape)
     except ShapeError as error:
-        return instruction_error(instruction, error.message.removeprefix(f"{instruction.opcode}: "), error.hint)
+        hint = error.hint or f"xloom ops {instruction.opcode} says what it takes and gives"
+        return instruction_error(instruction, error.message.removeprefix(f"{instruction.opcode}: "), hint)
     except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
         return instruction_error(instruction, f"malformed attributes: {error!r}")
     return None

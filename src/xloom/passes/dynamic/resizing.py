@@ -88,7 +88,9 @@ class Resizing:
         old = self.module.entry
         orders = [c.post_order() for c in (old, *(module.entry for module in self.others))]
         if len({len(order) for order in orders}) > 1:
-            raise LoweringError(f"{old.name} has other instructions for another size")
+            raise LoweringError(
+                f"{old.name} has other instructions for another size", hint="it is compiled for each size by itself"
+            )
         number = {i: k for order in orders for k, i in enumerate(order)}
         values: list[Padded] = []
         dims: list[Dims] = []

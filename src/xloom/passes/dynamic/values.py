@@ -93,7 +93,10 @@ def dynamic_leaves(shape: Shape) -> list[Place]:
 def only(size: Size) -> Instruction:
     """The size of a dimension that is one row. Raises LoweringError for more."""
     if isinstance(size, Repeated):
-        raise LoweringError("rows of dynamic size, one after another, have no size together")
+        raise LoweringError(
+            "rows of dynamic size, one after another, have no size together",
+            hint="pad them to one size before they are joined, or run it on the interpreter",
+        )
     return size
 
 

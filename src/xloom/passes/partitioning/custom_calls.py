@@ -60,7 +60,11 @@ def _by_partitioner(
     for k, (part, sharding, operand) in enumerate(zip(parts, found.operands, call.operands, strict=True)):
         tiles = tiles_of(sharding, operand.shape.rank, e.devices)
         if tiles != tiles.fitting(operand.shape.dims):
-            raise PassError(f"{call.name}: operand {k}, {operand.shape}, cannot be cut into equal parts by {sharding}")
+            raise PassError(
+                f"operand {k}, {operand.shape}, cannot be cut into equal parts by {sharding}",
+                where=call.name,
+                hint="its target's partitioner gave that sharding: it must divide the operand's dimensions",
+            )
         operands.append(e.reshard(part, tiles).value)
     callee = _merged(e, found.module, call)
     value = e.make("call", callee.root.shape, operands, to_apply=callee)
@@ -68,7 +72,11 @@ def _by_partitioner(
     tiles = [tiles_of(s, x.rank, e.devices) for s, x in zip(shardings, leaves(call.shape), strict=True)]
     shapes = packed_shape(call.shape, [local(x, t) for x, t in zip(leaves(call.shape), tiles, strict=True)])
     if not value.shape.compatible(shapes):
-        raise PassError(f"{call.name}: a part of the result is {shapes}, and its partitioner makes {value.shape}")
+        raise PassError(
+            f"a part of the result is {shapes}, and its partitioner makes {value.shape}",
+            where=call.name,
+            hint="the module that its target's partitioner gives must compute a part of the sharding that it gives",
+        )
     return parts_of(e, value, tiles)
 
 

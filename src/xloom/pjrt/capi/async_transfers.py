@@ -36,7 +36,10 @@ class Transfer:
     def write(self, source: int, offset: int, nbytes: int) -> None:
         """Copies bytes of the host's to their place in the array."""
         if not 0 <= offset <= offset + nbytes <= self.array.nbytes:
-            raise invalid(f"the array has {self.array.nbytes} bytes, not {offset} to {offset + nbytes}")
+            raise invalid(
+                f"the array has {self.array.nbytes} bytes, not {offset} to {offset + nbytes}",
+                "send parts that lie within it",
+            )
         if nbytes:
             ctypes.memmove(self.array.__array_interface__["data"][0] + offset, source, nbytes)
 
@@ -76,7 +79,13 @@ def _transfer(args: Any) -> Transfer:
 def destroy(args: Any) -> None:
     """Buffers that are not complete fail, as nothing comes any more."""
     for transfer in objects[args.transfer_manager][1]:
-        transfer.fail(PjrtError(Code.ABORTED, "who was to bring the array's bytes has given up"))
+        transfer.fail(
+            PjrtError(
+                Code.ABORTED,
+                "who was to bring the array's bytes has given up",
+                hint="the transfer manager was destroyed before the last transfer: send it first",
+            )
+        )
     drop(args.transfer_manager)
 
 

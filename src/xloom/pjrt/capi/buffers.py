@@ -149,7 +149,10 @@ def to_host_buffer(args: Any) -> None:
         args.dst_size = buffer.nbytes
         return
     if args.dst_size < buffer.nbytes:
-        raise invalid(f"the array has {buffer.nbytes} bytes, and there is room for {args.dst_size}")
+        raise invalid(
+            f"the array has {buffer.nbytes} bytes, and there is room for {args.dst_size}",
+            "ask for the size first, by a call without memory",
+        )
     order = _order(args.host_layout, buffer.shape.rank)
     args.event = event_handle(_copied(buffer, args.dst, lambda array: logical(array, buffer.shape).transpose(order)))
 
@@ -160,7 +163,7 @@ def copy_raw_to_host(args: Any) -> None:
     first, last = args.offset, args.offset + args.transfer_size
     buffer = buffer_of(args.buffer)
     if first < 0 or last > buffer.nbytes:
-        raise invalid(f"the array has {buffer.nbytes} bytes, not {first} to {last}")
+        raise invalid(f"the array has {buffer.nbytes} bytes, not {first} to {last}", "copy a part that lies within it")
     args.event = event_handle(_copied(buffer, args.dst, lambda array: array.reshape(-1).view(np.uint8)[first:last]))
 
 
@@ -243,7 +246,10 @@ def bitcast(args: Any) -> None:
     buffer = buffer_of(args.buffer)
     shape = array_shape(DTYPE[args.element_type], int64s_at(args.dims, args.num_dims))
     if shape.nbytes != buffer.nbytes:
-        raise invalid(f"{buffer.shape} has {buffer.nbytes} bytes, and {shape} has {shape.nbytes}")
+        raise invalid(
+            f"{buffer.shape} has {buffer.nbytes} bytes, and {shape} has {shape.nbytes}",
+            "a bitcast keeps the number of bytes",
+        )
     space = buffer.memory_space
     array = buffer.on_host(buffer.ready.result())
     array = array.reshape(-1).view(np.uint8).view(shape.dtype.numpy).reshape(shape.dims)

@@ -164,7 +164,8 @@ def default_device_assignment(args: Any) -> None:
     if count > len(client.devices) or count > args.default_assignment_size:
         raise invalid(
             f"{args.num_replicas} replicas of {args.num_partitions} partitions need {count} devices, "
-            f"and there are {len(client.devices)}"
+            f"and there are {len(client.devices)}",
+            "start with more devices: XLOOM_NUM_DEVICES, or more processes",
         )
     ids = [device.id for device in client.default_devices(count)]
     (ctypes.c_int * count).from_address(args.default_assignment)[:] = ids

@@ -22,4 +22,6 @@ def module_of(address: int, options: CompileOptions) -> Module:
         return module
     if form == "hlo":
         return decode(code)
-    raise invalid(f"programs are in the format mlir or hlo, not {form!r}")
+    raise invalid(
+        f"programs are in the format mlir or hlo, not {form!r}", "give StableHLO as mlir, or a HloModuleProto as hlo"
+    )

@@ -76,6 +76,6 @@ def _call_shorter(body: Callable[[Any], None], args: Any, address: int, size: in
 def _too_old(name: str, size: int, least: int) -> PjrtError:
     return invalid(
         f"{name}: the arguments have {size} bytes, and {least} in PJRT {MAJOR}.{MINOR}, which "
-        f"xloom {xloom.__version__} speaks: the caller is older. Install a newer jaxlib (or whatever calls), "
-        "or an older xloom"
+        f"xloom {xloom.__version__} speaks: the caller is older",
+        "install a newer jaxlib (or whatever calls), or an older xloom",
     )
