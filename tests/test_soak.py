@@ -17,8 +17,8 @@ def test_a_round(name):
 
 
 def test_what_a_process_holds():
-    mine = usage_of(os.getpid())
-    assert mine.memory > 1 and mine.files >= 3 and mine.threads >= 1
+    mine = usage_of(os.getpid(), 1 << 20)
+    assert mine.memory > 1 and mine.kept == 1 and mine.files >= 3 and mine.threads >= 1
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert child.pid in descendants(os.getpid())
         child.communicate(b"\n")

@@ -278,16 +278,18 @@ def test_the_oldest_entries_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_recent_forgets_what_was_not_used():
-    recent: cache.Recent[str] = cache.Recent(10)
+    recent: cache.Recent[str] = cache.Recent(10 + 3 * cache.ENTRY_BYTES)
     for key in "abc":
         recent.put(key, key, 3)
     recent.get("a")
     recent.put("d", "d", 3)
     assert [recent.get(k) for k in "abcd"] == ["a", None, "c", "d"]
     recent.put("a", "A", 4)
-    assert recent.get("a") == "A" and recent.size == 10
-    recent.put("e", "too large", 11)
+    assert recent.get("a") == "A" and recent.size == recent.most
+    before = cache.bytes_in_memory()
+    recent.put("e", "too large", recent.most)
     assert [recent.get(k) for k in "acde"] == [None] * 4 and recent.size == 0
+    assert before - cache.bytes_in_memory() == recent.most
 
 
 CHILD = """

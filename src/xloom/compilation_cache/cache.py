@@ -8,6 +8,7 @@ import hashlib
 import os
 import random
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ from xloom.compilation_cache.folder import cache_dir, cache_enabled
 T = TypeVar("T")
 
 MEMORY_BYTES = 64 << 20
+ENTRY_BYTES = 384
+"""What an entry in memory takes beside its value: its key, and Python's tables."""
 DISK_BYTES = 1 << 30
 DRAWERS = 64
 """Folders that the entries are spread over by their keys, so that looking for old ones is quick."""
@@ -31,9 +34,10 @@ _HEADER_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
 
 
 class Recent(Generic[T]):
-    """Values by key: those used last, of a total size of at most `most` bytes."""
+    """Values by key: those used last, which take at most `most` bytes of memory."""
 
     def __init__(self, most: int):
+        _all.add(self)
         self.most = most
         self.size = 0
         self._entries: OrderedDict[str, tuple[T, int]] = OrderedDict()
@@ -50,6 +54,7 @@ class Recent(Generic[T]):
 
     def put(self, key: str, value: T, size: int) -> None:
         """Keeps a value of `size` bytes, and forgets what was not used for longest."""
+        size += ENTRY_BYTES
         with self._lock:
             self.size += size - self._entries.pop(key, (None, 0))[1]
             self._entries[key] = value, size
@@ -62,6 +67,14 @@ class Recent(Generic[T]):
         with self._lock:
             self._entries.clear()
             self.size = 0
+
+
+_all: weakref.WeakSet[Recent[Any]] = weakref.WeakSet()
+
+
+def bytes_in_memory() -> int:
+    """What this process keeps in memory of what was compiled, in bytes: at most `MEMORY_BYTES` each for a few kinds."""
+    return sum(recent.size for recent in _all)
 
 
 class Folder:

@@ -179,7 +179,7 @@ def _kept(key: str, module: Module) -> LinkedExecutable | None:
     calls = native_call.from_bytes(found.native_calls, module) if found.native_calls else []
     image = _image(found, calls, {}, [calls[k].instruction for k in found.failing])
     if not calls:
-        linked.put(key, image, len(data))
+        linked.put(key, image, image.nbytes)
     return image
 
 
@@ -220,10 +220,9 @@ def _made(
     calls = program.native_calls
     image = _image(made, calls, program.imports, program.calls, program.kept)
     if key is not None and not program.imports:
-        data = made.to_bytes()
-        cache.later(_keep, cache.folder(), key, data)
+        cache.later(_keep, cache.folder(), key, made.to_bytes())
         if not calls:
-            linked.put(key, image, len(data))
+            linked.put(key, image, image.nbytes)
     return image
 
 

@@ -153,6 +153,8 @@ def _jit() -> Any:
 
 
 _serial = itertools.count()
+_LINKED_BYTES = 40 << 10
+"""What a library takes beside its code: pages that are not full, and LLVM's own tables. Measured."""
 
 
 class Library:
@@ -163,6 +165,8 @@ class Library:
         objects = list(objects)
         if any(name.encode() in data for data in objects for name in SYMBOLS):
             objects.append(process_code(support_ir()))
+        self.nbytes = _LINKED_BYTES + sum(map(len, objects))
+        """Bytes of memory, about."""
         for data in objects:
             builder.add_object_img(data)
         for name, address in (imports or {}).items():

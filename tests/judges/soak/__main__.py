@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -23,8 +24,8 @@ _TURN = 10.0
 """Seconds that an activity has before the next one."""
 _ROUND = 600.0
 """Seconds after which a round is lost, and its process ended."""
-_GROWN = Usage(memory=8.0, files=0, threads=0)
-"""How much more the last third of a run may hold than the second."""
+_GROWN = Usage(memory=8.0, kept=math.inf, files=0, threads=0)
+"""How much more the last third of a run may hold than the second. What is kept has a bound of its own."""
 _SHORT = 9
 """Turns below which nothing is said of growth."""
 
@@ -37,6 +38,7 @@ class Worker:
         self.done, self.rounds, self.seconds = 0, 0, 0.0
         self.wrong: list[str] = []
         self.usages: list[Usage] = []
+        self._kept = 0
         environment = {**os.environ, "TMPDIR": str(folder), "XLOOM_CACHE_DIR": str(folder / "cache")}
         environment |= {"JAX_PLATFORMS": "cpu", "XLOOM_AS_CPU": "1"} if name == "training" else {}
         command = [sys.executable, "-m", "tests.judges.soak.activities", name]
@@ -58,10 +60,11 @@ class Worker:
             self.rounds += 1
             self.done += answer.get("done", 0)
             self.seconds += answer.get("seconds", 0.0)
+            self._kept = answer.get("kept", 0)
             if "wrong" in answer:
                 self.wrong.append(answer["wrong"])
         if self.process.poll() is None:
-            self.usages.append(usage_of(self.process.pid))
+            self.usages.append(usage_of(self.process.pid, self._kept))
 
     def end(self) -> None:
         """Lets the process end by itself."""
@@ -140,7 +143,8 @@ def main() -> int:
         grown = f", {each['grown']['memory']:+.1f} in the last third" if each["grown"] else ""
         print(
             f"{name:14}{each['done']:8} done, {len(each['wrong'])} wrong; memory {first.memory:.0f} to "
-            f"{last.memory:.0f} MiB{grown}; files {first.files} to {last.files}, threads {first.threads} to {last.threads}"
+            f"{last.memory:.0f} MiB{grown}, kept beside {first.kept:.0f} to {last.kept:.0f}; "
+            f"files {first.files} to {last.files}, threads {first.threads} to {last.threads}"
         )
     print(
         f"{found['processes left']} processes left, {len(found['files left'])} files; {found['bytes kept']} bytes kept"

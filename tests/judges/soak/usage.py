@@ -16,17 +16,23 @@ class Usage(NamedTuple):
     """Of one process, at one time."""
 
     memory: float
-    """MiB that are resident and no file's."""
+    """MiB that are resident and no file's, but for those that are kept."""
+    kept: float
+    """MiB of what was compiled, which the process keeps for later up to a bound."""
     files: int
     threads: int
 
 
-def usage_of(process: int) -> Usage:
-    """Raises FileNotFoundError for a process that there is not."""
+def usage_of(process: int, kept: int) -> Usage:
+    """What a process holds that says that it keeps so many bytes.
+
+    Raises FileNotFoundError for a process that there is not."""
     lines = (_PROC / str(process) / "status").read_text().splitlines()
     fields = dict(line.split(":", 1) for line in lines if ":" in line)
     kib = int(fields["RssAnon"].split()[0])
-    return Usage(kib * 1024 / _MIB, len(os.listdir(_PROC / str(process) / "fd")), int(fields["Threads"]))
+    return Usage(
+        (kib * 1024 - kept) / _MIB, kept / _MIB, len(os.listdir(_PROC / str(process) / "fd")), int(fields["Threads"])
+    )
 
 
 def descendants(process: int) -> set[int]:

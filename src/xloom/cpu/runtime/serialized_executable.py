@@ -33,6 +33,11 @@ class LinkedExecutable:
     needs_run: bool = False
     """Whether what it calls may ask for the run that it is called in, as all code but LAPACK's may."""
 
+    @property
+    def nbytes(self) -> int:
+        """Of memory, about."""
+        return self.library.nbytes + sum(constant.nbytes for constant in self.constants)
+
 
 @dataclass
 class SerializedExecutable:
