@@ -76,14 +76,18 @@ class Counted:
     def run(self, arguments, launch):
         self.runs += 1
         return xl.evaluate(self.module, *arguments)
+    def rendezvous(self): pass
 class CountingCompiler(Compiler):
+    platform_name = device_kind = "counting"
+    platform_version = "1"
     def compile(self, module): return Counted(module)
-client = Client.cpu(compiler=CountingCompiler())
+client = Client(CountingCompiler())
 b = xl.Builder("double")
 x = b.parameter(xl.f32[3])
 b.add(x, x)
-(result,) = client.compile(b.build()).execute([np.arange(3, dtype=np.float32)])
-print("my device says", np.asarray(result))
+executable = client.compile(b.build())
+(result,) = executable.execute([client.buffer_from_host(np.arange(3, dtype=np.float32))])
+print("my device says", np.asarray(result), executable.executable.program.runs)
 """
 _HLO = "mlp.hlo"
 PATHS = {
@@ -98,7 +102,7 @@ PATHS = {
         ),
         ("do_custom_call.c",),
     ),
-    "backend": Walk("", ((f"python -c '{_BACKEND}'", r"my device says \[0\. 2\. 4\.\]"),)),
+    "backend": Walk("", ((f"python -c '{_BACKEND}'", r"my device says \[0\. 2\. 4\.\] 1"),)),
     "compiler": Walk(
         "",
         (
