@@ -11,7 +11,7 @@ import numpy as np
 from xloom import checks, trace
 from xloom.calls.jaxlib_handlers import is_lapack
 from xloom.calls.sanitizer import active
-from xloom.compilation_cache import cache
+from xloom.compilation_cache import cache, first_maker
 from xloom.cpu.custom_calls import native_call
 from xloom.cpu.custom_calls.custom_call import failure_callbacks
 from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR, EmittedProgram, KernelModule
@@ -96,7 +96,7 @@ def _compiled(module: Module, target: Target) -> Any:
     if trace.active() is not None:
         return _timed(module, target)
     key = _key(module, target)
-    image = (_found(key, module, target) if key is not None else None) or _made(module, target, key)
+    image = _made(module, target, None) if key is None else _found_or_made(key, module, target)
     if identity is not None and key is not None:
         note_key(identity, module, target, key)
     if is_spmd(module):
@@ -168,6 +168,16 @@ def _found(key: str, module: Module, target: Target) -> LinkedExecutable | None:
             anew, _ = serialized(module, target)
             compare("program", module.name, SerializedExecutable.from_bytes(data).outline(), anew.outline())
     return image
+
+
+def _found_or_made(key: str, module: Module, target: Target) -> LinkedExecutable:
+    """A program that was compiled before, or is by the first of those who want it at once."""
+    image = _found(key, module, target)
+    if image is not None:
+        return image
+    if checks.is_checked("passes"):  # each checks its own
+        return _made(module, target, key)
+    return first_maker.found_or_made(key, partial(_found, key, module, target), partial(_made, module, target, key))
 
 
 def _kept(key: str, module: Module) -> LinkedExecutable | None:
