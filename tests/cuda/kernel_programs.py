@@ -58,6 +58,18 @@ def softmax(dtype: str, rows: int, columns: int) -> str:
     )
 
 
+def normalised(rows: int, columns: int) -> str:
+    """exp(x) / sum of each row, in stages, each of which reads what other threads have written in the one before."""
+    matrix = f"f32[{rows},{columns}]"
+    return entry(
+        [matrix],
+        f"zero = f32[] constant(0) p = {matrix} exponential(p0)",
+        f"s = f32[{rows}] reduce(p, zero), dimensions={{1}}, to_apply=add c = {matrix} broadcast(s), dimensions={{0}}",
+        f"q = {matrix} divide(p, c)",
+        before=operator("add"),
+    )
+
+
 def layer_norm(rows: int, columns: int) -> str:
     """(x - mean) * rsqrt(variance + epsilon) * gamma of each row."""
     row, matrix = f"f32[{rows}]", f"f32[{rows},{columns}]"

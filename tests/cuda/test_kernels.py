@@ -1,9 +1,14 @@
 """Sorts, scatters, and what the processor's kernels do, on the emulated GPU."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+import xloom as xl
 from tests.cuda.emulation import agrees, strategies
+from tests.cuda.kernel_programs import cumulative
+from xloom.cuda.emulator.executable import emulated
+from xloom.cuda.kernels import radix_sort
 
 LESS = (
     "less { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3) "
@@ -23,6 +28,30 @@ def test_sorts_are_stable(dims, dimension):
         np.arange(values.size, dtype=np.int32).reshape(dims),
     )
     assert strategies(executable)[0].startswith("tiles of ")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "direction", "kind", "dims"),
+    [("f32", "LT", "TOTALORDER", (2, 2100)), ("bf16", "GT", "FLOAT", (2500,)), ("u8", "GT", "UNSIGNED", (3, 70))],
+)
+def test_long_rows_are_sorted_by_keys(monkeypatch, dtype, direction, kind, dims):
+    monkeypatch.setattr(radix_sort, "FROM", 64)
+    size, axis = ",".join(map(str, dims)), len(dims) - 1
+    values = np.random.default_rng(0).integers(0, 99, dims)
+    keys = values.astype({"f32": np.float32, "bf16": ml_dtypes.bfloat16, "u8": np.uint8}[dtype])
+    if dtype == "f32":
+        keys -= 50
+        keys[:, ::11] = np.nan
+        keys[:, ::13] = -0.0
+    executable = agrees(
+        f"less {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3) "
+        f"ROOT l = pred[] compare(a, b), direction={direction}, type={kind} }}\n"
+        f"ENTRY e {{ x = {dtype}[{size}] parameter(0) n = s32[{size}] parameter(1) "
+        f"ROOT s = ({dtype}[{size}], s32[{size}]) sort(x, n), dimensions={{{axis}}}, is_stable=true, to_apply=less }}",
+        keys,
+        np.arange(values.size, dtype=np.int32).reshape(dims),
+    )
+    assert any("moves elements by bits 0 to 3" in strategy for strategy in strategies(executable))
 
 
 def test_a_sort_that_numbers_its_elements_itself():
@@ -105,3 +134,38 @@ def test_cumulative_windows(dims, axis, padding, strategy, dtype, operator):
         f"ROOT w = {shape} reduce-window(x, i), window={{size={size} pad={pad}}}, to_apply=f }}"
     )
     assert strategies(executable)[0].startswith(strategy)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name", "start", "rows"),
+    [("f32", "add", "2", 1), ("bf16", "maximum", "-inf", 3), ("s64", "multiply", "1", 2)],
+)
+def test_few_long_rows_are_scanned_in_parts(dtype, name, start, rows):
+    executable = agrees(cumulative(dtype, rows, 8500, 1, name, start))
+    assert [s.partition(" ")[0] for s in strategies(executable)] == ["sums", "scans"]
+
+
+def test_random_numbers_of_a_state_that_programs_share():
+    distributions = ("uniform", "normal")
+    a, b = (
+        emulated(
+            xl.parse(
+                "ENTRY e { a = f32[] parameter(0) z = f32[] parameter(1) "
+                f"ROOT r = f32[2000] rng(a, z), distribution=rng_{distribution} }}"
+            )
+        )
+        for distribution in distributions
+    )
+    low, high = np.float32(2), np.float32(3)
+    first, second = a(low, high), a(low, high)
+    assert ((first >= 2) & (first < 3)).all()
+    assert abs(first.mean() - 2.5) < 0.05
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.1
+    normal = b(low, high)
+    assert abs(normal.mean() - 2) < 0.3
+    assert abs(normal.std() - 3) < 0.3
+    state = emulated(xl.parse("ENTRY e { ROOT s = u64[2] rng-get-and-update-state(), delta=3 }"))
+    before, after = state(), state()
+    assert after[1] - before[1] == 3
+    a(low, high)
+    assert state()[1] - after[1] == 3 + 500  # a counter makes four numbers

@@ -26,8 +26,8 @@ PROGRAMS = {
     "columns": programs.reduction("f32", 100, 70, 0),
     "parts of columns": programs.reduction("f32", 3000, 40, 0),
     "argmax": programs.argmax(140, 1100),
-    "short rows": programs.softmax("f32", 10, 100),
-    "rows": programs.softmax("f32", 10, 600),
+    "short rows": programs.normalised(10, 100),
+    "rows": programs.normalised(10, 600),
     "layer norm": programs.layer_norm(10, 600),
     "transpose": programs.transpose("f32", 40, 70),
     "bf16 transpose": programs.transpose("bf16", 33, 33),
@@ -40,9 +40,9 @@ PROGRAMS = {
     "convolution": programs.convolution("f32", 9, 8, 8),
     "bf16 convolution": programs.convolution("bf16", 9, 8, 8),
     "cumulative sum": programs.cumulative("f32", 3, 700, 1),
+    "cumulative sum in parts": programs.cumulative("f32", 2, 8500, 1),
     "cumulative sum of columns": programs.cumulative("f32", 50, 40, 0),
     "sort": programs.sort("f32", 2, 200),
-    "merged sort": programs.sort("f32", 2, 600),
     "scatter": programs.scatter("f32", 9, 5, 60),
     "pooling": programs.pooled(8, 5),
 }
@@ -96,8 +96,9 @@ def test_faults_are_found(name):
     for launch in lowered(xl.parse(PROGRAMS[name]), SM_80).launches:
         launched(launch.kernel, launch)
         found = {fault: is_found(replace(launch.kernel, text=text), launch) for fault, text in broken(launch)}
-        for number in range(len(launch.arguments)):
-            found[f"array {number} ends sooner"] = is_found(launch.kernel, launch, number)
+        for number, allocation in enumerate(launch.arguments):
+            if allocation.kind in ("argument", "result") and name != "scatter":  # else its end may be for nobody
+                found[f"array {number} ends sooner"] = is_found(launch.kernel, launch, number)
         count += len(found)
         missed += [f"{launch.kernel.strategy}: {fault}" for fault, is_told in found.items() if not is_told]
     assert count

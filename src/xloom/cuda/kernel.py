@@ -189,7 +189,17 @@ class KernelBuilder:
 
     def broadcast(self, value: Value, lane: int = 0) -> Value:
         """The value that a lane of the warp has."""
-        return self._shuffled("idx", value, I32(lane), WARP - 1)
+        return self.of_lane(value, I32(lane))
+
+    def of_lane(self, value: Value, lane: ir.Value) -> Value:
+        """The value of a lane (i32) that each lane chooses."""
+        return self._shuffled("idx", value, lane, WARP - 1)
+
+    def ballot(self, predicate: ir.Value) -> ir.Value:
+        """The lanes of the warp whose predicates (i1) are true, as a mask (i32)."""
+        name, kind = "llvm.nvvm.vote.ballot.sync", ir.FunctionType(I32, [I32, predicate.type])
+        declared = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        return self.b.call(declared, [ALL_LANES, predicate])
 
     def _shuffled(self, mode: str, value: Value, by: ir.Value, control: int) -> Value:
         b = self.b

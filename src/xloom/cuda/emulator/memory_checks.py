@@ -18,6 +18,8 @@ _THREAD_SHIFT, _EPOCH_SHIFT, _BLOCK_SHIFT = 3, 20, 40
 """In a word that says who: bit 0 is set; bit 1, that it was atomic; bit 2, that it may be yet to come."""
 _THREADS, _EPOCHS, _BLOCKS = (1 << 17) - 1, (1 << 20) - 1, (1 << 24) - 1
 """The greatest numbers that there is room for: as a thread or a block, "several"."""
+_STACK_BYTES = 64 << 10
+"""How far from a function's own memory its callers' may be."""
 
 
 def field(b: ir.IRBuilder, base: ir.Value, offset: int) -> ir.Value:
@@ -92,6 +94,8 @@ class _Check:
                 b.store(entry, found)
         entry = b.load(found, typ=POINTER)
         with b.if_then(b.icmp_unsigned("==", b.ptrtoint(entry, I64), I64(0))):
+            with b.if_then(self._is_on_stack()):
+                b.ret(self.address)
             self._fault(Fault.OUT_OF_BOUNDS, I32(-1))
             b.ret(field(b, self.launch, at.DUMMY))
         is_shared = b.icmp_signed("!=", self._entry(entry, 3), I64(0))
@@ -105,6 +109,13 @@ class _Check:
             with b.if_then(self._changes(k)):
                 self._byte(written, read, me, is_shared)
         b.ret(self.address)
+
+    def _is_on_stack(self) -> ir.Value:
+        """Whether it is the thread's own memory, to which a pointer may lead that is chosen when the kernel runs."""
+        b = self.b
+        here = b.ptrtoint(allocate(b, I8), I64)
+        distance = b.add(b.sub(self.begin, here), I64(_STACK_BYTES))
+        return b.icmp_unsigned("<", distance, I64(2 * _STACK_BYTES))
 
     def _changes(self, k: ir.Value) -> ir.Value:
         """Whether byte k is read, or written, if writes that change nothing are none."""

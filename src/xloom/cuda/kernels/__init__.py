@@ -16,6 +16,8 @@ FILES = {
     "convolution": "dot",
     "dot": "dot",
     "reduce-window": "element_nests",
+    "rng": "rng",
+    "rng-get-and-update-state": "rng",
     "scatter": "scatter",
     "sort": "sort",
 }

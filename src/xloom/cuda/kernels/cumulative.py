@@ -1,13 +1,19 @@
-"""Cumulative windows in linear time: a block scans a row, by shuffles in warps and shared memory among them."""
+"""Cumulative windows in linear time: a block scans a row, by shuffles in warps and shared memory among them.
+
+Few long rows are scanned in parts: one kernel has what each part is together, and another one, of which each block puts
+together what is before its part, scans them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from llvmlite import ir
 
+from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.elemental.reduce import plain_operator
-from xloom.cuda.kernel import THREADS, WARP, KernelBuilder, blocks_for, strided
+from xloom.cuda.kernel import THREADS, WARP, KernelBuilder, blocks_for, least, strided
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.dtype import DType, f32
 from xloom.hlo.instruction import Instruction
@@ -42,8 +48,14 @@ def cumulative_axis(instruction: Instruction) -> int | None:
     return axis if plain and grows and w.output_size(size) == size else None
 
 
+_PART = 8 * THREADS
+"""Elements of a part."""
+_FEW = 128
+"""Rows that are too few for the multiprocessors, a block for each."""
+
+
 def scan_along(lowering: ThunkLowering, instruction: Instruction, axis: int) -> None:
-    """A launch: a block for each row, or a thread for each where neighbours belong to different ones."""
+    """A launch: a block for each row, or a thread for each where neighbours belong to different ones; two in parts."""
     shape = instruction.shape
     if not shape.size:
         return
@@ -53,16 +65,28 @@ def scan_along(lowering: ThunkLowering, instruction: Instruction, axis: int) -> 
     arguments = [lowering.operand(0), lowering.operand(1), lowering.output()]
     distinct = list(dict.fromkeys(arguments))
     threads = THREADS if inner > 1 else min(THREADS, max(WARP, 1 << (size - 1).bit_length()))
-    builder = KernelBuilder(lowering.target, len(distinct), threads)
-    pointers = [builder.pointers[distinct.index(a)] for a in arguments]
-    scan = _Scan(builder, instruction, pointers, (size, inner), is_forward)
+    if inner == 1 and rows < _FEW and size >= 4 * _PART:
+        parts = rows * -(-size // _PART)
+        totals = lowering.scratch(parts * _kept(shape.dtype).bytes)
+        distinct.append(totals)
+        for is_last in (False, True):
+            scan = _Scan(lowering, instruction, (arguments, distinct), (size, inner), is_forward, threads)
+            blocks = blocks_for(parts, 1)
+            scan.in_parts(rows, blocks, is_last)
+            lowering.launch(scan.kernel.finished(), blocks, distinct)
+        return
+    scan = _Scan(lowering, instruction, (arguments, distinct), (size, inner), is_forward, threads)
+    blocks = blocks_for(rows, threads if inner > 1 else 1)
     if inner > 1:
-        blocks = blocks_for(rows, threads)
         scan.by_threads(rows, blocks)
     else:
-        blocks = blocks_for(rows, 1)
         scan.by_blocks(rows, blocks)
-    lowering.launch(builder.finished(), blocks, distinct)
+    lowering.launch(scan.kernel.finished(), blocks, distinct)
+
+
+def _kept(dtype: DType) -> DType:
+    """The type of sums."""
+    return f32 if dtype.is_float and dtype.bits < 32 else dtype
 
 
 class _Scan:
@@ -70,25 +94,30 @@ class _Scan:
 
     def __init__(
         self,
-        kernel: KernelBuilder,
+        lowering: ThunkLowering,
         instruction: Instruction,
-        pointers: list[ir.Value],
+        arguments: tuple[list[BufferAllocation], list[BufferAllocation]],
         extent: tuple[int, int],
         is_forward: bool,
+        threads: int,
     ):
-        self._kernel, self._b = kernel, kernel.b
-        self._source, self._initial, self._target = pointers
+        """`arguments`: the source, the initial value and the target, and the kernel's pointers, each once."""
+        used, distinct = arguments
+        self.kernel = KernelBuilder(lowering.target, len(distinct), threads)
+        self._b = self.kernel.b
+        self._source, self._initial, self._target = (self.kernel.pointers[distinct.index(a)] for a in used)
+        self._totals = self.kernel.pointers[-1]
         self._size, self._inner = extent
         self._is_forward = is_forward
         self._dtype = instruction.shape.dtype
         self._opcode = plain_operator(instruction["to_apply"])
-        self._kept: DType = f32 if self._dtype.is_float and self._dtype.bits < 32 else self._dtype
+        self._kept = _kept(self._dtype)
         self._kind = types.register_type(self._kept)
         self._identity = types.constant(identity_value(self._opcode, self._dtype), self._kept)
 
     def by_threads(self, rows: int, blocks: int) -> None:
         """A thread goes along its row."""
-        kernel, b = self._kernel, self._b
+        kernel, b = self.kernel, self._b
         kernel.strategy = (
             f"a thread along each of {rows} rows of {self._size}, of which each result is the next element's"
         )
@@ -103,39 +132,96 @@ class _Scan:
 
     def by_blocks(self, rows: int, blocks: int) -> None:
         """A block goes along its row, as many elements at a time as it has threads."""
-        kernel, b, threads = self._kernel, self._b, self._kernel.threads
-        kernel.strategy = f"a block along each of {rows} rows of {self._size}, {threads} elements at a time"
-        warps = threads // WARP
-        shared = kernel.shared(warps * self._kept.bytes)
+        kernel, b = self.kernel, self._b
+        kernel.strategy = f"a block along each of {rows} rows of {self._size}, {kernel.threads} elements at a time"
+        shared = self._shared()
         with kernel.each_row(rows, blocks) as row:
             before = allocate(b, self._kind)
             b.store(self._load(self._initial, I64(0)), before)
-            with strided(b, I64(0), I64(self._size), threads) as first:
-                step = b.add(first, kernel.thread, flags=["nsw"])
-                inside = b.icmp_signed("<", step, I64(self._size))
-                place = self._place(row, step)
-                slot = allocate(b, self._kind)
-                b.store(self._identity, slot)
+            self._run(
+                lambda step: self._load(self._source, self._place(row, step)),
+                (I64(0), I64(self._size)),
+                before,
+                shared,
+                lambda step, value: self._store(self._place(row, step), value),
+            )
+
+    def in_parts(self, rows: int, blocks: int, is_last: bool) -> None:
+        """A block for each part of each row: what it is together or, in the last kernel, its scan."""
+        kernel, b = self.kernel, self._b
+        parts = -(-self._size // _PART)
+        what = "scans" if is_last else "sums"
+        kernel.strategy = f"{what} each of {parts} parts of {rows} rows of {self._size}"
+        shared = self._shared()
+        with kernel.each_row(rows * parts, blocks) as item:
+            row, part = b.udiv(item, I64(parts)), b.urem(item, I64(parts))
+            begin = b.mul(part, I64(_PART), flags=["nsw"])
+            extent = begin, least(b, b.add(begin, I64(_PART), flags=["nsw"]), I64(self._size))
+            before = allocate(b, self._kind)
+
+            def element(step: ir.Value, row: ir.Value = row) -> Value:
+                return self._load(self._source, self._place(row, step))
+
+            if not is_last:
+                b.store(self._identity, before)
+                self._run(element, extent, before, shared)
+                with b.if_then(b.icmp_signed("==", kernel.thread, I64(0))):
+                    element_access.store(b, self._totals, self._kept, item, b.load(before, typ=self._kind), exact=True)
+                return
+            b.store(self._load(self._initial, I64(0)), before)
+            first = b.mul(row, I64(parts), flags=["nsw"])
+            self._run(
+                lambda step: element_access.load(b, self._totals, self._kept, b.add(first, step, flags=["nsw"])),
+                (I64(0), part),
+                before,
+                shared,
+            )
+            self._run(element, extent, before, shared, lambda step, value: self._store(self._place(row, step), value))
+
+    def _shared(self) -> ir.Value:
+        """Room for what each warp has together."""
+        return self.kernel.shared(self.kernel.threads // WARP * self._kept.bytes)
+
+    def _run(
+        self,
+        element: Callable[[ir.Value], Value],
+        extent: tuple[ir.Value, ir.Value],
+        before: ir.Value,
+        shared: ir.Value,
+        done: Callable[[ir.Value, Value], None] | None = None,
+    ) -> None:
+        """The block goes through a range, and gives `done` each number and what there is up to it.
+
+        `before` is a slot for what comes before, in which is in the end what all are together.
+        """
+        kernel, b = self.kernel, self._b
+        begin, end = extent
+        warps = kernel.threads // WARP
+        with strided(b, begin, end, kernel.threads) as first:
+            step = b.add(first, kernel.thread, flags=["nsw"])
+            inside = b.icmp_signed("<", step, end)
+            slot = allocate(b, self._kind)
+            b.store(self._identity, slot)
+            with b.if_then(inside):
+                b.store(element(step), slot)
+            value = self._of_warp(b.load(slot, typ=self._kind))
+            with b.if_then(b.icmp_signed("==", kernel.lane, I64(WARP - 1))):
+                element_access.store(b, shared, self._kept, kernel.warp, value, exact=True)
+            kernel.barrier()
+            total = mine = b.load(before, typ=self._kind)
+            for warp in range(warps):
+                total = self._both(total, element_access.load(b, shared, self._kept, I64(warp)))
+                if warp + 1 < warps:
+                    mine = b.select(b.icmp_signed(">", kernel.warp, I64(warp)), total, mine)
+            b.store(total, before)
+            if done is not None:
                 with b.if_then(inside):
-                    b.store(self._load(self._source, place), slot)
-                value = self._of_warp(b.load(slot, typ=self._kind))
-                with b.if_then(b.icmp_signed("==", kernel.lane, I64(WARP - 1))):
-                    element_access.store(b, shared, self._kept, kernel.warp, value, exact=True)
-                kernel.barrier()
-                total = mine = b.load(before, typ=self._kind)
-                for warp in range(warps):
-                    total = self._both(total, element_access.load(b, shared, self._kept, I64(warp)))
-                    if warp + 1 < warps:
-                        mine = b.select(b.icmp_signed(">", kernel.warp, I64(warp)), total, mine)
-                b.store(total, before)
-                with b.if_then(inside):
-                    self._store(place, self._both(mine, value))
-                if self._size > threads or rows > blocks:
-                    kernel.barrier()
+                    done(step, self._both(mine, value))
+            kernel.barrier()
 
     def _of_warp(self, value: Value) -> Value:
         """What the lanes up to each have together."""
-        kernel, b, offset = self._kernel, self._b, 1
+        kernel, b, offset = self.kernel, self._b, 1
         while offset < WARP:
             other = kernel.shuffled_up(value, offset)
             value = b.select(b.icmp_signed(">=", kernel.lane, I64(offset)), self._both(other, value), value)

@@ -28,29 +28,43 @@ _NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\
 
 
 def has_item_kernels(opcode: str) -> bool:
-    """Whether the processor has kernels of an opcode that threads can share: those without a state of the process."""
-    return opcode not in ("rng", "rng-get-and-update-state") and rule_of(opcode) is not None
+    """Whether the processor has kernels of an opcode."""
+    return rule_of(opcode) is not None
 
 
 def lower_by_items(lowering: ThunkLowering, instruction: Instruction) -> None:
     """Adds a launch for each phase of the processor's kernel. Raises LoweringError for what it has none of."""
-    rule = rule_of(instruction.opcode)
-    assert rule is not None
-    inputs = [lowering.operand(k) for k in range(len(instruction._operands))]
-    outputs = [lowering.output(k) for k in range(len(leaf_shapes(instruction.shape)))]
-    unread = frozenset(k for k, allocation in enumerate(outputs) if allocation.kind == "unused")
-    kernel = _emitted(rule, instruction, unread, lowering.target)
-    if kernel.must_alias:
-        for output, operand in kernel.in_place.items():
-            lowering.copy(outputs[output], inputs[operand])
-    buffers = [*inputs, *outputs, *map(lowering.scratch, kernel.scratch)]
-    arguments = list(dict.fromkeys(buffers))
-    numbers = [arguments.index(buffer) for buffer in buffers]
-    text = module_text(kernel.module)
-    for phase in kernel.phases:
-        if phase.count > 0:
-            made, blocks = _of_phase(kernel, text, phase, numbers, arguments)
-            lowering.launch(made, blocks, arguments)
+    ItemKernels(lowering, instruction).launch()
+
+
+class ItemKernels:
+    """The phases of the processor's kernel of an instruction."""
+
+    def __init__(self, lowering: ThunkLowering, instruction: Instruction):
+        """Raises LoweringError for what it has none of."""
+        rule = rule_of(instruction.opcode)
+        assert rule is not None
+        self._lowering = lowering
+        inputs = [lowering.operand(k) for k in range(len(instruction._operands))]
+        outputs = [lowering.output(k) for k in range(len(leaf_shapes(instruction.shape)))]
+        unread = frozenset(k for k, allocation in enumerate(outputs) if allocation.kind == "unused")
+        self._kernel = _emitted(rule, instruction, unread, lowering.target)
+        if self._kernel.must_alias:
+            for output, operand in self._kernel.in_place.items():
+                lowering.copy(outputs[output], inputs[operand])
+        self.scratch = [lowering.scratch(nbytes) for nbytes in self._kernel.scratch]
+        """Memory that phases leave to later ones."""
+        self._buffers = [*inputs, *outputs, *self.scratch]
+
+    def launch(self, first: int = 0) -> None:
+        """Adds a launch for each phase from number `first` on."""
+        kernel, arguments = self._kernel, list(dict.fromkeys(self._buffers))
+        numbers = [arguments.index(buffer) for buffer in self._buffers]
+        text = module_text(kernel.module)
+        for phase in kernel.phases[first:]:
+            if phase.count > 0:
+                made, blocks = _of_phase(kernel, text, phase, numbers, arguments)
+                self._lowering.launch(made, blocks, arguments)
 
 
 def _emitted(rule: Rule, instruction: Instruction, unread: frozenset[int], target: Target) -> Kernel:
@@ -96,4 +110,7 @@ def _linked(parts: list[str], target: Target) -> str:
     for function in whole.functions:
         if not function.is_declaration and function.name != DeviceKernel.name:
             function.linkage = "internal"
+    for variable in whole.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = "internal"
     return str(whole)

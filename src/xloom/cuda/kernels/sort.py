@@ -1,5 +1,7 @@
 """Sorts of any computation: runs are merged, a thread an element, which finds its place by bisection. All are stable.
 
+Long rows that a computation compares by keys are sorted by these (`radix_sort.py`).
+
 What is sorted are the numbers of a row's elements; the elements themselves are moved once. Where the computation is no
 order (of NaN, say), rows are no permutations, but nothing outside of them is touched.
 """
@@ -11,9 +13,12 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.kernel_facts import unread_operands
+from xloom.cpu.kernels.sort.keys import plain_keys
 from xloom.cuda.kernel import THREADS, WARP, KernelBuilder, blocks_for
 from xloom.cuda.kernels import kernel
+from xloom.cuda.kernels.radix_sort import RadixSort, Rows, suits
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.instruction import Instruction
 from xloom.llvm import element_access
@@ -55,6 +60,14 @@ class _Sort:
 
     def launch(self) -> None:
         """Adds all launches."""
+        keys, rows = plain_keys(self._instruction["to_apply"]), Rows(self._rows, self._size)
+        if keys is not None and suits(keys, rows):
+            self._move_all(RadixSort(self._lowering, rows, keys).order(self._read, self._all_elements))
+        else:
+            self._move_all(self._merged())
+
+    def _merged(self) -> BufferAllocation:
+        """The numbers of elements in order, by any comparison."""
         tile = min(TILE, max(WARP, 1 << (self._size - 1).bit_length()))
         total = self._rows * self._size
         order = self._lowering.scratch(4 * total)
@@ -69,6 +82,11 @@ class _Sort:
             self._merge(builder, width, total)
             self._lowering.launch(builder.finished(), blocks_for(total, THREADS), [*self._read, order, merged])
             order, width = merged, 2 * width
+        return order
+
+    def _move_all(self, order: BufferAllocation) -> None:
+        """Moves the elements of all operands."""
+        total = self._rows * self._size
         outputs = [(k, self._lowering.output(k)) for k in range(len(self._dtypes))]
         kept = [(k, allocation) for k, allocation in outputs if allocation.kind != "unused"]
         builder = KernelBuilder(self._lowering.target, len(self._read) + 1 + len(kept))
@@ -167,8 +185,11 @@ class _Sort:
 
     def _elements(self, k: KernelBuilder, row: ir.Value, number: ir.Value) -> list[Value]:
         """All operands' elements of a number (i32) in a row."""
-        safe = self._number(k.b, number)
-        return [self._element(k, operand, row, safe) for operand in range(len(self._dtypes))]
+        return self._all_elements(k, row, self._number(k.b, number))
+
+    def _all_elements(self, k: KernelBuilder, row: ir.Value, number: ir.Value) -> list[Value]:
+        """The same of a number (i64) that is one of the row's."""
+        return [self._element(k, operand, row, number) for operand in range(len(self._dtypes))]
 
     def _number(self, b: ir.IRBuilder, number: ir.Value) -> ir.Value:
         """A number as an i64 that is one of the row's."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xloom.codegen.buffer_values import dtype_of
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged
-from xloom.codegen.loop_ir.nodes import If, Load, Reduced, walk
+from xloom.codegen.loop_ir.nodes import If, Load, Node, Reduced, walk
 from xloom.cuda.kernel import blocks_for
 from xloom.cuda.loops.nest_code import NestCode
 from xloom.llvm.types import I64
@@ -18,26 +19,36 @@ LEAST_ITEMS = 1 << 10
 """Threads that there are to be at least before one does several elements."""
 
 
-def map_width(stage: LoopBody, loops: list[Var]) -> int:
-    """How many elements along the innermost loop a thread does: what loads and stores of 16 bytes have."""
+def map_width(stage: LoopBody, loops: list[Var], least: int = LEAST_ITEMS) -> int:
+    """How many elements along the innermost loop a thread does: what loads and stores of 16 bytes have.
+
+    There are at least so many items, or it does one.
+    """
     if not loops:
         return 1
     inner = loops[-1]
-    nodes = walk([s.node for s in stage.stores])
+    if any(s.address.factor(inner) != 1 for s in stage.stores):
+        return 1
+    stored = max(dtype_of(s.target).bytes for s in stage.stores)
+    width = vector_width(walk([s.node for s in stage.stores]), inner, stored)
+    total = math.prod(v.size for v in loops)
+    while width > 1 and total // width < least:
+        width //= 2
+    return width
+
+
+def vector_width(nodes: Sequence[Node], inner: Var, stored: int = 0) -> int:
+    """How many neighbours along a loop have loads of 16 bytes, of what is at most `stored` bytes wide elsewhere."""
     if any(
         isinstance(n, Reduced) or (isinstance(n, If) and any(c[0].factor(inner) for c in n.conditions)) for n in nodes
     ):
         return 1
-    if any(s.address.factor(inner) != 1 for s in stage.stores):
-        return 1
     loads = [n for n in nodes if isinstance(n, Load)]
     if any(n.address.factor(inner) not in (0, 1) for n in loads):
         return 1
-    widest = max(dtype_of(s.target).bytes for s in stage.stores)
-    widest = max([widest, *(n.dtype.bytes for n in loads if n.address.factor(inner))])
-    total = math.prod(v.size for v in loops)
-    width = max(1, VECTOR_BYTES // widest)
-    while width > 1 and (inner.size % width or total // width < LEAST_ITEMS):
+    widest = max([stored, *(n.dtype.bytes for n in loads if n.address.factor(inner))])
+    width = max(1, VECTOR_BYTES // widest) if widest else 1
+    while inner.size % width:
         width //= 2
     return width
 

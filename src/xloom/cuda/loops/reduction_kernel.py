@@ -11,8 +11,9 @@ from llvmlite import ir
 from xloom.codegen.emission.accumulators import representation_of
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, stride_score
-from xloom.codegen.loop_ir.nodes import If, Reduction, operands_of
+from xloom.codegen.loop_ir.nodes import If, Reduction, operands_of, walk
 from xloom.cuda.kernel import THREADS, WARP, blocks_for, strided
+from xloom.cuda.loops.map_kernel import vector_width
 from xloom.cuda.loops.nest_code import NestCode
 from xloom.cuda.loops.thread_reduction import (
     BlockReduction,
@@ -51,6 +52,8 @@ class ReductionPlan:
     """Loops that are a part of another one."""
     width: int = 1
     """Lanes for each result of a warp."""
+    each: int = 1
+    """Neighbours that a thread takes at once."""
     parts: int = 1
     """Blocks for each result, or each group of columns, whose parts another kernel puts together."""
 
@@ -63,6 +66,11 @@ class ReductionPlan:
     def extent(self) -> int:
         """Elements of each result."""
         return math.prod(v.size for v in self.reduced)
+
+    @property
+    def items(self) -> int:
+        """What threads take of each result, one after another."""
+        return self.extent // self.each
 
 
 def reduction_plan(stage: LoopBody, reductions: Sequence[Reduction]) -> ReductionPlan:
@@ -83,10 +91,17 @@ def reduction_plan(stage: LoopBody, reductions: Sequence[Reduction]) -> Reductio
         groups = -(-count // WARP)
         parts = _parts(extent, groups, THREADS // WARP * 64)
         return ReductionPlan("columns", results, reduced, gone, parts=parts)
+    each = neighbours(reductions, reduced)
     if extent <= OF_A_WARP:
-        width = min(WARP, 1 << max(1, (extent - 1).bit_length() - 1))
-        return ReductionPlan("warp", results, reduced, gone, width=width)
-    return ReductionPlan("block", results, reduced, gone, parts=_parts(extent, count, OF_A_BLOCK))
+        width = min(WARP, 1 << max(1, (extent // each - 1).bit_length() - 1))
+        return ReductionPlan("warp", results, reduced, gone, width=width, each=each)
+    return ReductionPlan("block", results, reduced, gone, each=each, parts=_parts(extent, count, OF_A_BLOCK))
+
+
+def neighbours(reductions: Sequence[Reduction], loops: Sequence[Var]) -> int:
+    """How many elements along the innermost of the reduced loops a thread takes at once."""
+    nodes = walk([node for reduction in reductions for node in reduction.elements])
+    return vector_width(nodes, loops[-1]) if loops else 1
 
 
 def _is_divisible(reduction: Reduction) -> bool:
@@ -176,7 +191,7 @@ class ReductionKernels:
             safe = row if plan.count % per_block == 0 else intrinsic(b, "smin", row, last)
             lane = b.and_(kernel.thread, I64(plan.width - 1))
             with code.at(plan.results, safe, plan.count):
-                states = self._accumulated(code, lane, plan.width, plan.extent)
+                states = self._accumulated(code, lane, plan.width, plan.items)
                 combine_lanes(kernel, elements, self.reductions, states, plan.width)
             is_first = b.icmp_signed("==", lane, I64(0))
             if safe is not row:
@@ -190,7 +205,7 @@ class ReductionKernels:
         total = plan.count * plan.parts
         with kernel.each_row(total, self.blocks) as item:
             row, part = (b.udiv(item, I64(plan.parts)), b.urem(item, I64(plan.parts)))
-            begin, end = _part(b, part, plan.extent, plan.parts)
+            begin, end = _part(b, part, plan.items, plan.parts)
             with code.at(plan.results, row, plan.count):
                 states = self._accumulated(code, b.add(begin, kernel.thread), kernel.threads, end)
                 reduction = BlockReduction(kernel, code.elements, self.reductions, states)
@@ -232,8 +247,8 @@ class ReductionKernels:
 
     # -- elements and results
     def _accumulated(self, code: NestCode, first: ir.Value, step: int, end: ir.Value | int) -> States:
-        """The states of this thread after the elements `first`, `first + step`, ... before `end`."""
-        return accumulated(code, self.reductions, self.plan.reduced, first, step, end)
+        """The states of this thread after the items `first`, `first + step`, ... before `end`."""
+        return accumulated(code, self.reductions, self.plan.reduced, first, step, end, self.plan.each)
 
     def _leave(
         self, code: NestCode, row: ir.Value, place: ir.Value, states: States, scratch: Sequence[ir.Value]
@@ -263,13 +278,26 @@ def accumulated(
     first: ir.Value,
     step: int,
     end: ir.Value | int,
+    each: int = 1,
 ) -> States:
-    """The states of a thread after the elements `first`, `first + step`, ... before `end` of the reduced loops."""
-    states = started(code.elements, reductions)
-    total, last = math.prod(v.size for v in loops), I64(end) if isinstance(end, int) else end
-    with strided(code.kernel.b, first, last, step) as item, code.at(loops, item, total):
-        for reduction in reductions:
-            code.elements.accumulate(reduction, states[id(reduction)])
+    """The states of a thread after the items `first`, `first + step`, ... before `end` of the reduced loops.
+
+    An item has `each` neighbours along the innermost one.
+    """
+    states, b = started(code.elements, reductions), code.kernel.b
+    last = I64(end) if isinstance(end, int) else end
+    groups, inner = list(loops), loops[-1] if loops else None
+    if inner is not None and each > 1:
+        groups[-1] = Var(inner.name, inner.size // each, None, inner.number)
+    total = math.prod(v.size for v in groups)
+    with strided(b, first, last, step) as item, code.at(groups, item, total):
+        base = b.mul(code.elements.vars[inner], I64(each), flags=["nsw", "nuw"]) if inner is not None else None
+        for k in range(each):
+            if inner is not None and base is not None:
+                code.elements.vars[inner] = b.add(base, I64(k), flags=["nsw", "nuw"])
+            with code.elements.scope():
+                for reduction in reductions:
+                    code.elements.accumulate(reduction, states[id(reduction)])
     return states
 
 

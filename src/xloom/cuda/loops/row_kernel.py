@@ -12,9 +12,9 @@ from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, arranged, merged, ordered, reductions_of
 from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.cuda.kernel import SHARED_BYTES, THREADS, WARP, blocks_for, strided
-from xloom.cuda.loops.map_kernel import emit_items
+from xloom.cuda.loops.map_kernel import emit_items, map_width
 from xloom.cuda.loops.nest_code import NestCode
-from xloom.cuda.loops.reduction_kernel import SHORT, accumulated, store_results
+from xloom.cuda.loops.reduction_kernel import SHORT, accumulated, neighbours, store_results
 from xloom.cuda.loops.thread_reduction import BlockReduction, combine_states, started, values_of
 from xloom.llvm.types import I8, I64
 
@@ -80,9 +80,10 @@ class RowKernel:
             return
         loops, gone = arranged(stage, stage.vars)
         code.elements.unbind(gone)
-        total = math.prod(v.size for v in loops)
+        width = map_width(stage, loops, kernel.threads // 2)
+        total = math.prod(v.size for v in loops) // width
         with strided(kernel.b, kernel.thread, I64(total), kernel.threads) as item:
-            emit_items(code, stage, loops, 1, item)
+            emit_items(code, stage, loops, width, item)
 
     def _reduction(self, code: NestCode, stage: LoopBody, reductions: Sequence[Reduction]) -> None:
         kernel, b = code.kernel, code.kernel.b
@@ -97,7 +98,8 @@ class RowKernel:
                 _finish(code, stage, reductions, states)
             return
         with strided(b, I64(0), I64(count), 1) as item, code.at(results, item, count):
-            states = accumulated(code, reductions, reduced, kernel.thread, kernel.threads, extent)
+            each = neighbours(reductions, reduced)
+            states = accumulated(code, reductions, reduced, kernel.thread, kernel.threads, extent // each, each)
             BlockReduction(kernel, code.elements, reductions, states).emit(states, is_repeated=count > 1)
             with b.if_then(b.icmp_signed("==", kernel.thread, I64(0))), code.elements.scope():
                 _finish(code, stage, reductions, states)
