@@ -28,9 +28,11 @@ def test_types(dtype):
     ("dims", "dimension", "start"),
     [
         ((5, 7), 1, "a thread for each"),
-        ((50, 100), 1, "32 lanes for each of 50"),
-        ((50, 20), 1, "16 lanes for each of 50"),
+        ((50, 100), 1, "16 lanes for each of 50"),
+        ((50, 20), 1, "4 lanes for each of 50"),
+        ((50, 101), 1, "32 lanes for each of 50"),
         ((3, 5000), 1, "1 blocks for each of 3"),
+        ((3, 5001), 1, "1 blocks for each of 3"),
         ((2, 40000), 1, "2 blocks for each of 2"),
         ((100, 70), 0, "8 threads for each of 70 columns"),
         ((6000, 33), 0, "8 threads for each of 33 columns of 6000 elements, in 11 parts"),

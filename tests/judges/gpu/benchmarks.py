@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,25 +159,24 @@ class Torch:
 
     @cached_property
     def _module(self) -> Any:
-        try:
-            import torch
-        except ImportError:
+        if find_spec("torch") is None:
             return None
+        torch: Any = import_module("torch")
         return torch if torch.cuda.is_available() else None
 
     def seconds(self, name: str, module: Module) -> float | None:
         """None where there is no PyTorch, or nothing there that does the same."""
-        torch = self._module
-        function = None if torch is None else self._functions.get(name.split(" product")[0])
-        if function is None:
+        torch: Any = self._module
+        if torch is None or name.split(" product")[0] not in self._functions:
             return None
+        function = self._functions[name.split(" product")[0]]
         torch.backends.cuda.matmul.allow_tf32 = name.startswith("tf32")
-        turned = name.endswith(" nt")
         given = [torch.from_numpy(np.asarray(a, np.float32)).cuda() for a in _arrays(module)]
-        given = [
-            t.bfloat16() if "bf16" in name or name == "attention" else t.half() if "f16" in name else t for t in given
-        ]
-        if turned:
+        if "bf16" in name or name == "attention":
+            given = [tensor.bfloat16() for tensor in given]
+        elif "f16" in name:
+            given = [tensor.half() for tensor in given]
+        if name.endswith(" nt"):
             given[1] = given[1].T
 
         def wait() -> None:
@@ -186,11 +187,12 @@ class Torch:
 
     @cached_property
     def _functions(self) -> Mapping[str, Callable[..., Any]]:
-        torch = self._module
-        attention = torch.nn.functional.scaled_dot_product_attention
-        products = dict.fromkeys(("bf16", "f16", "tf32", "f32"), torch.matmul)
-        return {
-            **products,
+        torch: Any = self._module
+        attention, layer_norm = (
+            getattr(torch.nn.functional, name) for name in ("scaled_dot_product_attention", "layer_norm")
+        )
+        functions: dict[str, Callable[..., Any]] = dict.fromkeys(("bf16", "f16", "tf32", "f32"), torch.matmul)
+        functions |= {
             "copy": torch.clone,
             "add": torch.add,
             "tanh": torch.tanh,
@@ -198,9 +200,10 @@ class Torch:
             "sums of rows": lambda x: x.sum(1),
             "sums of columns": lambda x: x.sum(0),
             "softmax": lambda x: x.softmax(1),
-            "layer norm": lambda x, gamma: torch.nn.functional.layer_norm(x, gamma.shape, gamma),
+            "layer norm": lambda x, gamma: layer_norm(x, gamma.shape, gamma),
             "cumulative sums": lambda x: x.cumsum(1),
             "sort": lambda x: x.sort(1),
             "attention": lambda q, k, v: attention(q[None], k[None], v[None], scale=1.0),
             "dispatch": torch.add,
         }
+        return functions

@@ -114,4 +114,35 @@ def _torch_device(on: str, target: str) -> None:
     xloom.torch.use_backend(client(on, target))
 
 
-DOORS: Mapping[str, Callable[[str, str], Iterator[Case]]] = {"jax": _jax, "torch": _torch}
+def _custom_calls(on: str, target: str) -> Iterator[Case]:
+    yield "a function that is given a stream", lambda: _by_stream(on, target)
+
+
+def _by_stream(on: str, target: str) -> str:
+    """Work of one's own between two kernels: a copy in the stream."""
+    import xloom as xl
+
+    if on == "emulator":
+        raise Skipped("an emulator has no streams")
+    devices = client(on, target)
+    driver: Any = devices.compiler.gpus[0].driver  # type: ignore[attr-defined]
+
+    @xl.custom_call("judge.copy", platform="CUDA")
+    def copies(out: Any, x: Any) -> None:
+        driver.call("cuMemcpyDtoDAsync_v2", out.address, x.address, x.nbytes, out.stream)
+
+    text = (
+        "ENTRY e { x = f32[4096] parameter(0) y = f32[4096] add(x, x) "
+        'c = f32[4096] custom-call(y), custom_call_target="judge.copy" ROOT r = f32[4096] add(c, x) }'
+    )
+    x = np.arange(4096, dtype=np.float32)
+    (found,) = devices.compile(xl.parse(text)).execute([devices.buffer_from_host(x)])
+    np.testing.assert_array_equal(np.asarray(found), 3 * x)
+    return ""
+
+
+DOORS: Mapping[str, Callable[[str, str], Iterator[Case]]] = {
+    "jax": _jax,
+    "torch": _torch,
+    "custom calls": _custom_calls,
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,7 +84,8 @@ def jax_programs(count: int) -> Iterator[Candidate]:
     for number in range(count):
         case = composed(28, number, "all")
         lowered = jax.jit(case.program.function(), keep_unused=True).lower(*case.arguments)
-        module = decode(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+        hlo: Any = lowered.compiler_ir("hlo")
+        module = decode(hlo.as_serialized_hlo_module_proto())
         yield Candidate(str(number), module, [np.asarray(a) for a in case.arguments])
 
 
