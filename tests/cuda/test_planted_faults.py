@@ -72,18 +72,18 @@ def broken(launch):
     yield "threads are pairs", THREAD.sub(rf"{thread}\n  \1 = and i32 %all, -2", text)
 
 
-def launched(kernel, launch, missing=-1):
-    """Runs a kernel on the same random numbers each time, none of them great; array `missing` lacks its last bytes."""
+def launched(kernel, launch, short=-1, nbytes=-1):
+    """Runs a kernel on the same random numbers each time, none of them great; array `short` ends at `nbytes`."""
     generator = np.random.default_rng(0)
     memory = [generator.integers(0, 2, max(1, a.nbytes), np.uint8) for a in launch.arguments]
-    memory = [m[:-1] if number == missing else m for number, m in enumerate(memory)]
+    memory = [m[:nbytes] if number == short else m for number, m in enumerate(memory)]
     EmulatedKernel(kernel, SM_80).launch(launch.blocks, memory, generator)
 
 
-def is_found(kernel, launch, missing=-1):
+def is_found(*arguments):
     """Whether the emulator says that something is wrong."""
     try:
-        launched(kernel, launch, missing)
+        launched(*arguments)
     except KernelFaultError:
         return True
     return False
@@ -97,8 +97,10 @@ def test_faults_are_found(name):
         launched(launch.kernel, launch)
         found = {fault: is_found(replace(launch.kernel, text=text), launch) for fault, text in broken(launch)}
         for number, allocation in enumerate(launch.arguments):
-            if allocation.kind in ("argument", "result") and name != "scatter":  # else its end may be for nobody
-                found[f"array {number} ends sooner"] = is_found(launch.kernel, launch, number)
+            # scratch memory may be larger than needed, a scatter's indices choose, and not every array is touched
+            is_whole = allocation.kind in ("argument", "result") and name != "scatter"
+            if is_whole and is_found(launch.kernel, launch, number, 0):
+                found[f"array {number} ends sooner"] = is_found(launch.kernel, launch, number, -1)
         count += len(found)
         missed += [f"{launch.kernel.strategy}: {fault}" for fault, is_told in found.items() if not is_told]
     assert count
