@@ -53,6 +53,7 @@ LAYERS = [
     ["xloom.cuda.loops"],
     ["xloom.cuda"],
     ["xloom.cuda.run_time"],
+    ["xloom.cuda.user_kernels"],
     ["xloom.cuda.emulator"],
     ["xloom.cuda.simulated_driver"],
     ["xloom.cpu.printers", "xloom.sim", "xloom.roofline"],

@@ -6,16 +6,18 @@ from click.testing import CliRunner
 
 import xloom as xl
 from tests.cuda.kernel_programs import mapped, product
+from tests.cuda.simulation import simulated_gpus
 from xloom.cli.main import cli
+from xloom.cuda import ptxas
 from xloom.cuda.data_sheets import DATA_SHEETS
 from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.lower import lowered
 from xloom.cuda.printers.kernel_choices import least_times, resident_blocks
 from xloom.cuda.program import Launch
-from xloom.cuda.ptxas import Assembled
+from xloom.cuda.ptxas import Assembled, tool
 from xloom.errors import LoweringError
 from xloom.llvm.target import GPUS, target_named
-from xloom.pjrt import Client
+from xloom.pjrt import Client, cuda
 
 TEXT = (
     "HloModule axpy\nENTRY main { x = f32[4096] parameter(0) y = f32[4096] parameter(1) "
@@ -63,6 +65,44 @@ def test_run_on_the_emulator(model):
     code, text = xloom("run", model, "--on", "emulator", "--target", "sm_90a", "--compare", "interpreter")
     assert code == 0, text
     assert "equal to interpreter" in text
+
+
+@pytest.fixture
+def one_gpu(monkeypatch):
+    monkeypatch.setattr(cuda, "gpus", lambda count=None: simulated_gpus(count)[0])
+
+
+def test_run_and_measure_on_a_gpu(model, one_gpu):
+    code, text = xloom("run", model, "--on", "cuda", "--compare", "interpreter")
+    assert code == 0, text
+    assert "equal to interpreter" in text
+    code, text = xloom("bench", model, "--on", "cuda", "--repeats", "1")
+    assert code == 0, text
+    assert "run  " in text and "memory" in text
+    code, text = xloom("bench", model, "--on", "cuda", "--profile")
+    assert code == 2 and "are of the processor" in text
+
+
+def test_tuples_and_calls_on_a_gpu(tmp_path, one_gpu):
+    file = tmp_path / "pair.hlo"
+    file.write_text(
+        "HloModule pair\nENTRY e { p = (f32[4], (s32[])) parameter(0) x = f32[4] get-tuple-element(p), index=0 "
+        "q = (s32[]) get-tuple-element(p), index=1 ROOT t = (f32[4], (s32[])) tuple(negate(x), q) }\n"
+    )
+    code, text = xloom("run", str(file), "--on", "cuda", "--compare", "interpreter")
+    assert code == 0, text
+    file.write_text('HloModule c\nENTRY e { ROOT r = f32[4] custom-call(), custom_call_target="nobody" }\n')
+    done = CliRunner().invoke(cli, ["run", str(file), "--on", "cuda"])
+    assert "platform 'CUDA'" in str(done.exception)
+
+
+def test_machine_code_is_shown(model, monkeypatch):
+    if tool("ptxas") and tool("nvdisasm"):
+        code, text = xloom("opt", "--emit", "sass", "--target", "sm_90a", model)
+        assert code == 0 and "EXIT" in text
+    monkeypatch.setattr(ptxas, "tool", lambda name: None)
+    done = CliRunner().invoke(cli, ["opt", "--emit", "sass", model])
+    assert "pip install 'xloom[cuda]'" in str(done.exception)
 
 
 def test_a_client():

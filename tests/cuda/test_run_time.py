@@ -11,6 +11,7 @@ from tests.cuda.simulation import simulated_client
 from xloom.cuda.driver import libcuda
 from xloom.cuda.run_time.device import CudaDevice
 from xloom.errors import OutOfMemoryError, UnsupportedError
+from xloom.hlo.dtype import bf16
 from xloom.hlo.shape import Layout
 from xloom.pjrt import Client, PjrtError
 from xloom.pjrt.compiler import CpuCompiler
@@ -240,3 +241,25 @@ def test_more_gpus_than_there_are():
     (gpu,), _ = simulated_gpus()
     with pytest.raises(UnsupportedError, match=r"3 GPUs are wanted, and a simulated driver has 1"):
         devices_of(gpu.driver, lambda kernel, target: b"", 3)
+
+
+def test_shared_memory_that_launches_ask_for_and_a_state_of_the_device():
+    client, machine = simulated_client(target="sm_90")
+    a = normal(256, 128).astype(bf16.numpy)
+    text = """HloModule product
+ENTRY e { a = bf16[256,128] parameter(0) b = bf16[128,256] transpose(a), dimensions={1,0}
+  ROOT c = bf16[256,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+    executable = client.compile(xl.parse(text))
+    asked = [kernel.dynamic_shared_bytes for kernel in executable.executable.program.executable.tape.kernels]
+    (c,) = executable.execute([client.buffer_from_host(a)])
+    wide = a.astype(np.float32)
+    np.testing.assert_allclose(np.asarray(c).astype(np.float32), wide @ wide.T, rtol=0.02, atol=0.5)
+    assert bool(max(asked)) == ("cuFuncSetAttribute" in machine.calls)
+    draw = client.compile(
+        xl.parse(
+            "ENTRY e { z = f32[] constant(0) o = f32[] constant(1) "
+            "ROOT r = f32[64] rng(z, o), distribution=rng_uniform }"
+        )
+    )
+    first, second = (np.asarray(draw.execute([])[0]) for _ in range(2))
+    assert not np.array_equal(first, second)

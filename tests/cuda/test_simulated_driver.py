@@ -103,9 +103,7 @@ def test_graphs_do_their_work_each_time():
     driver.call("cuMemcpyDtoDAsync_v2", target, source, BYTES, stream)
     with pytest.raises(DriverError, match="STREAM_CAPTURE_UNSUPPORTED"):
         driver.call("cuStreamSynchronize", stream)
-    graph = ctypes.c_void_p()
-    driver.call("cuStreamEndCapture", stream, ctypes.addressof(graph))
-    launched = driver.made("cuGraphInstantiateWithFlags", graph.value, 0)
+    launched = driver.made("cuGraphInstantiateWithFlags", driver.written("cuStreamEndCapture", stream), 0)
     for k in range(2):
         driver.call("cuMemcpyHtoDAsync_v2", source, (x + k).ctypes.data, BYTES, stream)
         driver.call("cuGraphLaunch", launched, stream)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from xloom.cli.alternation import Side, alternated
 from xloom.cli.durations import duration
+from xloom.cli.on_gpu import TimedOnGpu
 from xloom.cli.profile_table import profile_table
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
 from xloom.errors import UnsupportedError
@@ -33,6 +34,13 @@ _FILE_WIDTH = 160
 
 @click.command()
 @program_argument
+@click.option(
+    "--on",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="This machine's processor, or its first GPU; arguments are in its memory.",
+)
 @click.option("--repeats", type=click.IntRange(1), default=9, show_default=True, help="Blocks of runs to measure.")
 @click.option(
     "--against",
@@ -50,6 +58,7 @@ _FILE_WIDTH = 160
 @load_option
 def bench(
     file: str,
+    on: str,
     repeats: int,
     against: str | None,
     profile: bool,
@@ -68,10 +77,13 @@ def bench(
       xloom bench model.hlo --against jaxlib       who is faster?
       xloom bench model.hlo --profile              which kernels take long, and could they be faster?
       xloom bench model.hlo --counters             does it wait for memory?
+      xloom bench model.hlo --on cuda              how fast is the first GPU?
 
     What limits a kernel is told by what it moves and computes in its time, next to what the machine can do, which is
     measured between the runs. docs/profiling.md explains the words.
     """
+    if on == "cuda" and (profile or path or counters):
+        raise click.UsageError("--profile, --trace and --counters are of the processor: leave them out, or --on cuda")
     if path:
         check_writable(Path(path))
     load_code(libraries)
@@ -79,14 +91,14 @@ def bench(
     generator = np.random.default_rng(0)
     arguments = [random_argument(p.shape, generator) for p in module.entry.parameters]
     start = time.perf_counter()
-    ours = Repeatable.native(module, arguments)
+    ours = TimedOnGpu(module, arguments) if on == "cuda" else Repeatable.native(module, arguments)
     compile_seconds = time.perf_counter() - start
     sides: list[Side] = [ours]
     if against:
         from xloom.stablehlo.reference import compiled_by_xla_cpu
 
         sides.append(compiled_by_xla_cpu(module, arguments))
-    times = alternated(sides, repeats, copies=bool(donated_parameters(module)))
+    times = alternated(sides, repeats, copies=on == "cpu" and bool(donated_parameters(module)))
     width = None if sys.stdout.isatty() else _FILE_WIDTH
     console = Console(highlight=False, soft_wrap=True, width=width)
     console.print(f"{module.name}: {sum(1 for _ in module.instructions)} instructions")
@@ -99,7 +111,7 @@ def bench(
     if against:
         ratio = statistics.median(theirs / ours for ours, theirs in zip(times[0], times[1], strict=True))
         console.print(f"XLA:CPU  {duration(statistics.median(times[1]))}  {ratio:.2f} times ours")
-    if counters:
+    if counters and isinstance(ours, Repeatable):
         for line in _counted(ours, statistics.median(times[0])):
             console.print(line)
     if profile or path:

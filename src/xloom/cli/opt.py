@@ -89,7 +89,8 @@ def opt(
     for which arrays; loops, what is computed in each loop, as pseudo-code; loop-ir,
     the same in full, as kernels are compared and kept by; llvm, LLVM IR before LLVM's own passes; asm,
     the assembly, for this machine or for the one that --target names. GPUs have launches, the kernels in order with
-    their grids, and ptx, NVIDIA's assembly of each. --stages lists what makes each of them.
+    their grids, ptx, NVIDIA's assembly of each, and sass, its machine code, for which pip install 'xloom[cuda]' brings
+    the tools. --stages lists what makes each of them.
 
     \b
       xloom opt model.hlo                           parse, verify, print

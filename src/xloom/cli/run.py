@@ -15,8 +15,10 @@ import numpy as np
 
 import xloom
 from xloom.checks import VALUE_CHECKS, known_value_checks
+from xloom.cli.on_gpu import OnGpu
 from xloom.cli.program_arguments import program_arguments
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
+from xloom.cuda.names import CALL_PLATFORM
 from xloom.errors import LoweringError, XloomError
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import Value
@@ -38,10 +40,10 @@ Program = Callable[..., Any]
 )
 @click.option(
     "--on",
-    type=click.Choice(["cpu", "interpreter", "emulator"]),
+    type=click.Choice(["cpu", "interpreter", "emulator", "cuda"]),
     default="cpu",
     show_default=True,
-    help="Native code, NumPy an operator, or the kernels of an emulated GPU, with all of their accesses checked.",
+    help="Native code, NumPy an operator, the kernels of an emulated GPU, with all accesses checked, or a GPU.",
 )
 @click.option(
     "--target", metavar="NAME", default="sm_80", show_default=True, help="The GPU whose kernels --on emulator runs."
@@ -121,6 +123,7 @@ def run(
       xloom run model.hlo --profile trace.json     and where does the time go?
       xloom run model.hlo --on interpreter         slow, exact about edge cases
       xloom run model.hlo --on emulator --target sm_90a    kernels for a GPU, where there is none
+      xloom run model.hlo --on cuda --time 100     on the first GPU that there is
       xloom run model.hlo --check nan,oob          which instruction makes a NaN, or reads out of range?
       xloom run model.hlo --load k.c --sanitize    does the kernel keep to its buffers?
       xloom run fused.hlo --load k.c --check-calls does it compute what its call carries?
@@ -144,7 +147,8 @@ def run(
 
         click.echo(str(check_call(module, *arguments, seed=seed)))
         return
-    for error in unregistered(module, known=frozenset(BUILT_IN)):
+    platform = CALL_PLATFORM if on in ("cuda", "emulator") else "Host"
+    for error in unregistered(module, platform, known=frozenset(BUILT_IN)):
         raise error
     guarded = sanitizer.sanitize(isolate=isolate) if sanitize or isolate else nullcontext()
     with trace(profile) if profile else nullcontext(), guarded:
@@ -152,6 +156,8 @@ def run(
             program = _interpreted(module, seed, check)
         elif on == "emulator":
             program = _emulated(module, target, seed)
+        elif on == "cuda":
+            program = OnGpu(module)
         else:
             program = _compiled(module, seed, allow_interpreter, check)
         value = program(*arguments)

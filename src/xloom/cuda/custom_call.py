@@ -10,13 +10,11 @@ from xloom.codegen.buffer_values import aliased_leaves, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.buffers.parallel_copies import Copies
+from xloom.cuda.names import CALL_PLATFORM
 from xloom.cuda.program import Call
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.interpreter.custom_call import SINK
-
-PLATFORM = "CUDA"
-"""What code for GPUs is registered for."""
 
 Move = Callable[[Instruction, Instruction, BufferAllocation, BufferAllocation], None]
 """For a call, makes an instruction's one operand into it: target, source."""
@@ -33,9 +31,9 @@ def lowered_call(
 
     Raises CustomCallError when nothing is registered that fits.
     """
-    if instruction["custom_call_target"] == SINK and not registry.is_registered(SINK, PLATFORM):
+    if instruction["custom_call_target"] == SINK and not registry.is_registered(SINK, CALL_PLATFORM):
         return
-    registration = registry.target_of(instruction, PLATFORM)
+    registration = registry.target_of(instruction, CALL_PLATFORM)
     results = leaf_shapes(instruction.shape)
     targets = [assignment.allocations[instruction, k] for k in range(len(results))]
     sources = [

@@ -23,6 +23,10 @@ STAGES = (
     ),
     Stage(
         "generate", "DeviceKernel", "PTX", "cuda/ptx.py", ("ptx",),
-        "NVIDIA's assembly of each kernel, which ptxas or a driver makes machine code of",
+        "NVIDIA's assembly of each kernel",
+    ),
+    Stage(
+        "assemble", "PTX", "cubin", "cuda/run_time/images.py", ("sass",),
+        "machine code by ptxas, kept as the processor's is; without ptxas by the driver, each time",
     ),
 )  # fmt: skip

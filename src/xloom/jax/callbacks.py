@@ -11,6 +11,7 @@ import numpy as np
 
 from xloom.calls import custom_call
 from xloom.calls.typed_ffi.attributes import parse_attributes
+from xloom.cuda.names import CALL_PLATFORM, PJRT_PLATFORM
 from xloom.hlo.module import Module
 from xloom.jax.inherited_rules import AsCpu, is_ours
 from xloom.pjrt.executable import keep_alive_hooks
@@ -78,6 +79,8 @@ def lower_callbacks(platform: str) -> None:
     compiler.backend_compile_and_load = backend_compile_and_load
     for target in _TARGETS:
         custom_call(target)(_call)
+        if platform == PJRT_PLATFORM:
+            custom_call(target, platform=CALL_PLATFORM)(_call_by_host)
     keep_alive_hooks.append(_callbacks_of)
 
 
@@ -97,3 +100,13 @@ def _call(out: Any, *inputs: Any, attributes: Mapping[str, Any]) -> None:
     for place, value in zip(places, results, strict=True):
         if place is not None:
             place[...] = value
+
+
+def _call_by_host(out: Any, *inputs: Any, attributes: Mapping[str, Any]) -> None:
+    """The same for views of arrays on a device: the host waits for what they are made of."""
+    copies = [None if value is None else value.to_host() for value in inputs]
+    results = _callbacks[int(attributes["index"])].function(*copies)
+    places = out if isinstance(out, tuple) else (out,)
+    for place, value in zip(places, results, strict=True):
+        if place is not None:
+            place.from_host(value)

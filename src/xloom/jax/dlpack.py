@@ -8,8 +8,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from xloom.cuda.names import PJRT_PLATFORM
+
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _BFLOAT16_TYPE = 4 | 16 << 8 | 1 << 16  # DLDataType: the code of bfloat, bits, lanes
+_CUDA = 2  # kDLCUDA, in the lower half of DLDevice; the ordinal in the upper one
 _UINT16_TYPE = 1 | 16 << 8 | 1 << 16
 
 
@@ -54,6 +57,42 @@ def _capsule(array: np.ndarray) -> Any:
     if array.dtype == _BFLOAT16:
         _tensor(capsule).type = _BFLOAT16_TYPE
     return capsule
+
+
+class _OnGpu:
+    """An array's memory on a GPU for NumPy to lend, which never looks into it."""
+
+    def __init__(self, x: Any):
+        dtype = np.dtype(x.dtype)
+        self.owner = x
+        self.dtype, self.shape = np.dtype("<u2") if dtype == _BFLOAT16 else dtype, x.shape
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": self.dtype.str,
+            "shape": x.shape,
+            "data": (x.unsafe_buffer_pointer(), False),
+        }
+
+
+def _capsule_of_gpu(x: Any) -> Any:
+    dtype = np.dtype(x.dtype)
+    if dtype.kind == "V" and dtype != _BFLOAT16:
+        raise BufferError(f"DLPack has no name for {dtype}")
+    capsule = np.asarray(_OnGpu(x)).__dlpack__()
+    tensor = _tensor(capsule)
+    tensor.device = _CUDA | _ordinal(x) << 32
+    if dtype == _BFLOAT16:
+        tensor.type = _BFLOAT16_TYPE
+    return capsule
+
+
+def _is_of_gpu(capsule: Any) -> bool:
+    return _tensor(capsule).device & 0xFFFFFFFF == _CUDA
+
+
+def _ordinal(x: Any) -> int:
+    (device,) = x.devices()
+    return device.local_hardware_id
 
 
 def _alignment(capsule: Any) -> int:
@@ -111,12 +150,16 @@ def exchange_arrays(platform: str) -> None:
     def buffer_to_dlpack_managed_tensor(x: Any, *, stream: Any = None) -> Any:
         if x.platform() != platform:
             return lend(x, stream=stream)
+        if platform == PJRT_PLATFORM:
+            return _capsule_of_gpu(x)
         _check_readable(x)
         return _capsule(np.asarray(x))
 
     def dlpack_managed_tensor_to_buffer(capsule: Any, device: Any, stream: Any, *rest: Any) -> Any:
         copy = rest[0] if rest else None  # JAX 0.8.0 copies later
         if device.platform == platform:
+            if platform == PJRT_PLATFORM and not _is_of_gpu(capsule):
+                return jax.device_put(_copy(capsule), device)
             misaligned = not _is_aligned(capsule)
             if misaligned and copy is False:
                 # JAX makes its own error of it by these words
@@ -134,6 +177,8 @@ def exchange_arrays(platform: str) -> None:
 
     def __dlpack_device__(self: Any) -> Any:
         if self.platform() == platform and len(self._arrays) == 1:
+            if platform == PJRT_PLATFORM:
+                return DLDeviceType.kDLCUDA, _ordinal(self)
             _check_readable(self)
             return DLDeviceType.kDLCPU, 0
         return place(self)
@@ -143,4 +188,5 @@ def exchange_arrays(platform: str) -> None:
     array.ArrayImpl.__dlpack_device__ = __dlpack_device__
     order = str(getattr(jax.config, "jax_platforms")).split(",")  # noqa: B009 - made at run time
     if platform in order and ("cpu" not in order or order.index(platform) < order.index("cpu")):
-        dlpack._DL_DEVICE_TO_PLATFORM[DLDeviceType.kDLCPU] = platform
+        lending = DLDeviceType.kDLCUDA if platform == PJRT_PLATFORM else DLDeviceType.kDLCPU
+        dlpack._DL_DEVICE_TO_PLATFORM[lending] = platform

@@ -20,10 +20,11 @@ from xloom.cpu.runtime.executable import CompiledMemoryStats, Direct, Executable
 from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
 from xloom.cpu.runtime.sanitized_executable import CallingExecutable
 from xloom.cpu.runtime.spmd_executable import BrokenRendezvous, SpmdExecutable, is_spmd
-from xloom.errors import EvaluationError, LoweringError
+from xloom.errors import EvaluationError, LoweringError, UnsupportedError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape
 from xloom.interpreter.devices import Rendezvous
 from xloom.interpreter.evaluator import Evaluator
 from xloom.llvm.target import Target, process_target
@@ -107,6 +108,16 @@ class Compiler:
     def to_pinned(self, array: np.ndarray, device: int) -> np.ndarray:
         """What `pinned_host` keeps of an array of the host, which a device may read by itself; by default the same."""
         return array
+
+    def view(self, pointer: int, shape: Shape, device: int, stream: int | None, keep: Any) -> Any:
+        """What a device keeps of memory of its own that others have filled, in a stream of theirs; `keep` has it."""
+        message = f"memory of others is none of {self.platform_name}'s devices"
+        raise UnsupportedError(message, hint="copy it: device_put")
+
+    def address(self, value: Any) -> int:
+        """Where a device keeps an array, for who reads its memory by itself."""
+        message = f"the host cannot read the memory of {self.platform_name}'s devices"
+        raise UnsupportedError(message, hint="copy it: device_get")
 
     def moved(self, value: Any, source: int, device: int) -> Any:
         """What a device keeps of what another one does, or the same: a copy. Without this, it goes by the host."""

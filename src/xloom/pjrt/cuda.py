@@ -14,19 +14,19 @@ from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
 from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.cuda.driver.libcuda import libcuda
 from xloom.cuda.driver.results import DriverError
+from xloom.cuda.names import PJRT_PLATFORM
 from xloom.cuda.run_time import transfers
 from xloom.cuda.run_time.arrays import CudaArray
 from xloom.cuda.run_time.device import CudaDevice, devices_of
 from xloom.cuda.run_time.executable import CudaExecutable
 from xloom.cuda.run_time.images import image_of
+from xloom.cuda.run_time.memory import Lent
 from xloom.errors import UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.passes.dynamic_padding import has_dynamic
 from xloom.pjrt.compiler import Compiler, Launch, Program
 from xloom.pjrt.error import as_pjrt
-
-PLATFORM = "xloom_cuda"
 
 
 def gpus(count: int | None = None) -> list[CudaDevice]:
@@ -37,7 +37,7 @@ def gpus(count: int | None = None) -> list[CudaDevice]:
 class CudaCompiler(Compiler):
     """Compiles for GPUs of one kind."""
 
-    platform_name = PLATFORM
+    platform_name = PJRT_PLATFORM
     platform_version = f"xloom {xloom.__version__}"
 
     def __init__(self, gpus: Sequence[CudaDevice]):
@@ -73,6 +73,17 @@ class CudaCompiler(Compiler):
         """A copy in memory that the GPUs read by themselves."""
         with self.gpus[device] as gpu:
             return gpu.pinned.copied(array)
+
+    def view(self, pointer: int, shape: Shape, device: int, stream: int | None, keep: Any) -> CudaArray:
+        """An array of others in a GPU's memory, once their stream is so far; `keep` lives as long as it is used."""
+        dims, dtype = shape.in_memory().dims, shape.dtype.numpy
+        with self.gpus[device] as gpu:
+            done = _told(gpu.record, stream, "an array of others") if stream else None
+            return CudaArray(gpu, Lent(pointer, shape.nbytes, keep), dims, dtype, done)
+
+    def address(self, value: CudaArray) -> int:
+        """The address on the GPU."""
+        return value.pointer
 
     def moved(self, value: CudaArray, source: int, device: int) -> CudaArray:
         """A copy from GPU to GPU."""

@@ -30,6 +30,12 @@ class Driver:
         self.call(entry, ctypes.addressof(out), *arguments)
         return out.value
 
+    def written(self, entry: str, *arguments: Any) -> Any:
+        """The same where the handle is what the last argument points to."""
+        out = ctypes.c_void_p()
+        self.call(entry, *arguments, ctypes.addressof(out))
+        return out.value
+
     def address(self, entry: str) -> int:
         """Where an entry point is, for native code that calls it."""
         return ctypes.cast(self.functions[entry], ctypes.c_void_p).value or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.lower import lowered
 from xloom.cuda.program import Branch, Call, Copy, DeviceProgram, Launch, Loop, Step
 from xloom.cuda.run_time.custom_calls import perform
+from xloom.errors import UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.values import from_argument, miscounted
@@ -91,7 +93,7 @@ class EmulatedExecutable:
                     [0 if each is None else memory.of(each).ctypes.data for each in part]
                     for part in (step.operands, step.results)
                 )
-                perform(memory.calls, step, operands, results)
+                perform(memory.calls, step, operands, results, _IN_MEMORY)
             else:
                 self._do(step.branches[_chosen(step, memory)], memory, generator)
 
@@ -123,7 +125,7 @@ class _Memory:
             "constant": [_bytes(leaf) for value in constants for leaf in _leaves(value)],
         }
         self._arena = np.full(program.arena_bytes, POISON, np.uint8)
-        self.calls = ProgramRun(_InMemory())
+        self.calls = ProgramRun(_IN_MEMORY)
         """Which code of the host does, on the memory of the process."""
 
     def of(self, allocation: BufferAllocation) -> np.ndarray:
@@ -144,6 +146,26 @@ class _InMemory(Host):
     """A device as typed handlers can ask for it: the host, with a stream that does its work at once."""
 
     stream = 0  # type: ignore[assignment]
+
+    def read(self, address: int, nbytes: int) -> np.ndarray:
+        """See device_view.Memory."""
+        return np.frombuffer(ctypes.string_at(address, nbytes), np.uint8)
+
+    @property
+    def target(self) -> Target:
+        """See device_view.Memory."""
+        raise UnsupportedError("the emulator runs no kernels but xloom's own", hint="run the program on a GPU")
+
+    def launch(self, image: bytes, symbol: str, grid: Any, block: Any, shared_bytes: int, arguments: Any) -> None:
+        """See device_view.Memory."""
+        raise UnsupportedError("the emulator runs no kernels but xloom's own", hint="run the program on a GPU")
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """See device_view.Memory."""
+        ctypes.memmove(address, data.ctypes.data, data.nbytes)
+
+
+_IN_MEMORY = _InMemory()
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What is made of a module: prepared HLO, and each kernel as LLVM IR and as PTX."""
+"""What is made of a module: prepared HLO, and each kernel as LLVM IR, as PTX and as machine code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from xloom.codegen.preparation import prepared
 from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.lower import lowered
 from xloom.cuda.ptx import ptx_of
+from xloom.cuda.ptxas import assembled, sass_of
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
 
@@ -25,6 +26,14 @@ def llvm_text(module: Module, target: Target) -> str:
 def ptx_text(module: Module, target: Target) -> str:
     """The PTX of all kernels, each a module of its own. Raises LoweringError for what has no kernels."""
     return _text(module, target, "//", lambda kernel: ptx_of(kernel, target))
+
+
+def sass_text(module: Module, target: Target) -> str:
+    """The machine code of all kernels, as NVIDIA's disassembler shows it.
+
+    Raises MissingExtraError without ptxas or nvdisasm, LoweringError for what has no kernels.
+    """
+    return _text(module, target, "//", lambda kernel: sass_of(assembled(ptx_of(kernel, target), target).cubin))
 
 
 def _text(module: Module, target: Target, comment: str, shown: Callable[[DeviceKernel], str]) -> str:

@@ -10,6 +10,7 @@ images.py        kernels as machine code, made once
 modules.py       kernels that are loaded on a device
 tape.py          a program's launches and copies as rows of numbers
 tape_runner.py   the native function that does such rows
+graphs.py        the launches of a program that runs again on the same arrays
 executable.py    a program, and its runs
 custom_calls.py  code outside of programs, which gives a stream work of its own
 device_view.py   an array as such code sees it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections import deque
 from functools import cached_property
 from typing import Any
@@ -32,11 +33,14 @@ class CudaDevice:
         )
         self.total_bytes: int = driver.made("cuDeviceTotalMem_v2", number, kind=ctypes.c_size_t)
         self.context: int = driver.made("cuDevicePrimaryCtxRetain", number)
+        self.capturing = threading.Lock()
+        """Held by who makes a graph."""
         self._on_the_way: deque[tuple[Completion, Any]] = deque()
         with self:
-            self.compute, self.upload, self.download = (
-                driver.made("cuStreamCreate", entry_points.NON_BLOCKING) for _ in range(3)
+            self.compute, self.upload, self.download, self.capture = (
+                driver.made("cuStreamCreate", entry_points.NON_BLOCKING) for _ in range(4)
             )
+            """Streams: the one that computes, those of copies, and one that graphs are made in."""
             self.memory = DeviceMemory(driver, number, self.compute, self.total_bytes)
         self.pinned = PinnedMemory(driver)
         self.events = Events(driver)

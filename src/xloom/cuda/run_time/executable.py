@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from xloom.cuda.program import Launch
 from xloom.cuda.run_time.arrays import CudaArray
 from xloom.cuda.run_time.custom_calls import CallsInStream
 from xloom.cuda.run_time.device import CudaDevice
+from xloom.cuda.run_time.graphs import FEWEST, Graphs
 from xloom.cuda.run_time.memory import Block, Lent
 from xloom.cuda.run_time.tape import Rows, TapeBranch, TapeCall, TapeLoop, TapeStep, tape_of
 from xloom.cuda.run_time.tape_runner import tape_runner
@@ -33,6 +35,10 @@ class _OnDevice:
     constants: Block
     functions: np.ndarray
     """i64, the CUfunction of each of the tape's kernels."""
+    graphs: Graphs | None
+    """Of programs with so many launches that they are worth while."""
+    arena: Block | None
+    """Of those, one for all runs, so that it is at the same address."""
 
 
 @dataclass
@@ -93,10 +99,14 @@ class CudaExecutable:
             for argument in arguments:
                 device.follow(device.compute, argument.completion)
             results = self._results(device, arguments, donated)
-            arena = device.memory.allocate(self.program.arena_bytes)
+            arena = ours.arena or device.memory.allocate(self.program.arena_bytes)
             pointers = [each.pointer for each in (*arguments, *results, arena, ours.constants)]
             run = _Run(device, ours.functions.ctypes.data, np.array([*pointers, 0], np.int64))
-            self._do(self.tape.steps, run)
+            if ours.graphs is not None and not checks.is_checked("launches"):
+                give = partial(self._given, 0, len(self.tape.rows), run)
+                ours.graphs.launch(run.bases.tobytes(), give)
+            else:
+                self._do(self.tape.steps, run)
             done = device.record(device.compute, self._where)
             return [
                 CudaArray(device, block, shape.dims, shape.dtype.numpy, done)
@@ -135,7 +145,9 @@ class CudaExecutable:
             given = block.pointer, staged.ctypes.data, data.nbytes, device.compute
             device.driver.call("cuMemcpyHtoDAsync_v2", *given)
             device.record(device.compute, "constants to the device", staged)
-        return _OnDevice(block, np.array(functions, np.int64))
+        has_graphs = self.tape.is_straight and len(self.tape.rows) >= FEWEST
+        arena = device.memory.allocate(self.program.arena_bytes) if has_graphs else None
+        return _OnDevice(block, np.array(functions, np.int64), Graphs(device) if has_graphs else None, arena)
 
     # -- steps
     def _do(self, steps: Sequence[TapeStep], run: _Run) -> None:
@@ -158,19 +170,19 @@ class CudaExecutable:
 
     def _rows(self, rows: Rows, run: _Run) -> None:
         if not checks.is_checked("launches"):
-            self._given(rows.first, rows.end, run)
+            self._given(rows.first, rows.end, run, run.device.compute)
             return
         for row in range(rows.first, rows.end):
-            self._given(row, row + 1, run)
+            self._given(row, row + 1, run, run.device.compute)
             try:
                 run.device.driver.call("cuStreamSynchronize", run.device.compute)
             except DriverError as error:
                 raise DriverError(error.result, "a kernel failed", where=self._made_by(row)) from None
 
-    def _given(self, first: int, end: int, run: _Run) -> None:
-        """Gives the device rows of the tape."""
+    def _given(self, first: int, end: int, run: _Run, stream: int) -> None:
+        """Gives a stream of the device rows of the tape."""
         tape = self.tape
-        places = tape.pointers.ctypes.data, run.bases.ctypes.data, run.functions, run.device.compute
+        places = tape.pointers.ctypes.data, run.bases.ctypes.data, run.functions, stream
         said = tape_runner()(tape.rows.ctypes.data, first, end, *places, run.entries.ctypes.data)
         if said:
             row, result = divmod(said, 1 << 16)

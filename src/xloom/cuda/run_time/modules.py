@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import threading
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ class Modules:
     def __init__(self, driver: Driver, target: Target, image_of: ImageMaker):
         self._driver, self._target, self._image_of = driver, target, image_of
         self._functions: dict[DeviceKernel, int] = {}
+        self._of_images: dict[tuple[bytes, str], int] = {}
         self._loading = threading.Lock()
 
     def function(self, kernel: DeviceKernel, where: str = "") -> int:
@@ -32,7 +34,18 @@ class Modules:
             if found is None:
                 image = self._image_of(kernel, self._target)
                 found = self._functions[kernel] = self.loaded(image, kernel.name, where)
+                if kernel.dynamic_shared_bytes:
+                    asked = found, entry_points.MAX_DYNAMIC_SHARED_BYTES, kernel.dynamic_shared_bytes
+                    self._driver.call("cuFuncSetAttribute", *asked)
             return found
+
+    def of_image(self, image: bytes, name: str) -> int:
+        """The CUfunction of that name in an image, which is loaded once. The device is the thread's."""
+        with self._loading:
+            key = hashlib.sha256(image).digest(), name
+            if key not in self._of_images:
+                self._of_images[key] = self.loaded(image, name)
+            return self._of_images[key]
 
     def loaded(self, image: bytes, name: str, where: str = "") -> int:
         """The CUfunction of that name in a cubin or PTX. Raises DriverError with what the driver says of it."""

@@ -25,9 +25,11 @@ class Column(IntEnum):
     BLOCKS = 1
     """Of a launch; the bytes of a copy."""
     THREADS = 2
-    FIRST = 3
+    SHARED = 3
+    """Bytes of shared memory that a launch asks for."""
+    FIRST = 4
     """The first of its pointers in `Tape.pointers`; a copy's are target and source."""
-    COUNT = 4
+    COUNT = 5
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,11 @@ class Tape:
     """The number of the arena's base; that of the constants, and of null, come next."""
 
     @property
+    def is_straight(self) -> bool:
+        """Whether native code does all of it."""
+        return all(isinstance(step, Rows) for step in self.steps)
+
+    @property
     def decides(self) -> bool:
         """Whether the host reads what loops or branches depend on."""
         return any(isinstance(step, TapeLoop | TapeBranch) for step in self.steps)
@@ -139,9 +146,11 @@ class _Writer:
         for step in steps:
             if isinstance(step, Launch):
                 number = self.kernels.setdefault(step.kernel, len(self.kernels))
-                self._row(step, [number, step.blocks, step.kernel.threads], step.arguments)
+                self._row(
+                    step, [number, step.blocks, step.kernel.threads, step.kernel.dynamic_shared_bytes], step.arguments
+                )
             elif isinstance(step, Copy):
-                self._row(step, [-1, step.target.nbytes, 0], (step.target, step.source))
+                self._row(step, [-1, step.target.nbytes, 0, 0], (step.target, step.source))
             elif isinstance(step, Loop):
                 cut()
                 condition = yield self.steps(step.condition)

@@ -79,9 +79,16 @@ def _define(module: ir.Module) -> None:
                 with b.if_then(needed):
                     _give_up(b, row, _call(b, copy, _COPY, [target, source, amount, stream]))
             with is_launch:
-                one, none = I32(1), I32(0)
-                sizes = [b.trunc(amount, I32), one, one, b.trunc(column(row, Column.THREADS), I32), one, one, none]
-                given = [read(b, functions, POINTER, number), *sizes, stream, places, POINTER(None)]
+                one = I32(1)
+                sizes = [b.trunc(amount, I32), one, one, b.trunc(column(row, Column.THREADS), I32), one, one]
+                given = [
+                    read(b, functions, POINTER, number),
+                    *sizes,
+                    b.trunc(column(row, Column.SHARED), I32),
+                    stream,
+                    places,
+                    POINTER(None),
+                ]
                 _give_up(b, row, _call(b, launch, _LAUNCH, given))
     b.ret(I64(0))
 

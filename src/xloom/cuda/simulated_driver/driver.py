@@ -341,14 +341,14 @@ class Machine:
         self._of(handle, object)
 
     def cuLaunchKernel(self, handle: int, *arguments: int) -> None:
-        *sizes, _shared, stream, parameters, _extra = arguments
+        *sizes, shared, stream, parameters, _extra = arguments
         function: Function = self._of(handle, object)
         if min(sizes) < 1:
             raise RefusedError(results.INVALID_VALUE)
         grid, block = (sizes[0], sizes[1], sizes[2]), (sizes[3], sizes[4], sizes[5])
         places = (_POINTER * len(function.sizes)).from_address(parameters) if function.sizes else []
         given = [ctypes.string_at(p or 0, size) for p, size in zip(places, function.sizes, strict=True)]
-        self._of(stream, Stream).enqueue(lambda: function.run(grid, block, given, self.memory))
+        self._of(stream, Stream).enqueue(lambda: function.run(grid, block, shared, given, self.memory))
 
     # -- graphs
     def cuStreamBeginCapture_v2(self, handle: int, mode: int) -> None:

@@ -30,7 +30,7 @@ class Function(Protocol):
         """Bytes of each parameter."""
         ...
 
-    def run(self, grid: Grid, block: Grid, parameters: Sequence[bytes], memory: DeviceMemory) -> None:
+    def run(self, grid: Grid, block: Grid, shared: int, parameters: Sequence[bytes], memory: DeviceMemory) -> None:
         """Runs it. Raises RefusedError for what it does wrong."""
         ...
 
@@ -47,9 +47,10 @@ class EmulatedFunction:
         self.sizes = [8] * declared[1].count("ptr")
         self._emulated: EmulatedKernel | None = None
 
-    def run(self, grid: Grid, block: Grid, parameters: Sequence[bytes], memory: DeviceMemory) -> None:
+    def run(self, grid: Grid, block: Grid, shared: int, parameters: Sequence[bytes], memory: DeviceMemory) -> None:
         """See Function."""
-        if block != (self._kernel.threads, 1, 1) or grid[1:] != (1, 1):
+        is_asked_for = shared == self._kernel.dynamic_shared_bytes
+        if block != (self._kernel.threads, 1, 1) or grid[1:] != (1, 1) or not is_asked_for:
             raise RefusedError(results.INVALID_VALUE)
         if self._emulated is None:
             self._emulated = EmulatedKernel(self._kernel, self._target)
@@ -69,7 +70,7 @@ class StandIn:
     def __init__(self, function: Callable[[Grid, Grid, Sequence[bytes]], None], sizes: Sequence[int]):
         self._function, self.sizes = function, sizes
 
-    def run(self, grid: Grid, block: Grid, parameters: Sequence[bytes], memory: DeviceMemory) -> None:
+    def run(self, grid: Grid, block: Grid, shared: int, parameters: Sequence[bytes], memory: DeviceMemory) -> None:
         """See Function."""
         self._function(grid, block, parameters)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -58,16 +59,29 @@ def view_of_device_buffer(args: Any) -> None:
     dims = int64s_at(args.dims, args.num_dims)
     shape = array_shape(DTYPE[args.element_type], dims, layout=layout_at(args.layout, len(dims)))
     pointer, user_arg, space = args.device_buffer_ptr, args.on_delete_callback_arg, _space(args)
-    if not space.is_host:
-        raise PjrtError(Code.UNIMPLEMENTED, f"memory of the host is none of {space}", hint="copy it: device_put")
     function = _ON_DELETE(args.on_delete_callback or 0)
 
     def done() -> None:
         if function:
             function(pointer, user_arg)
 
+    if not space.is_host:
+        compiler, stream = space.device.client.compiler, args.stream or None
+        lent = compiler.view(pointer or 0, shape, space.device.id, stream, _Lent(done))
+        args.buffer = buffer_handle(Buffer(shape, space, Enqueued.of(lent)))
+        return
     array = host_array(pointer or 0, shape.in_memory(), (), done)
     args.buffer = buffer_handle(Buffer(shape, space, Future.ready(array)))
+
+
+class _Lent:
+    """Memory of others, who are told when nobody refers to it any more."""
+
+    def __init__(self, done: Callable[[], None]):
+        self._done = done
+
+    def __del__(self) -> None:
+        self._done()
 
 
 @slot("PJRT_Client_CreateUninitializedBuffer")
@@ -209,9 +223,9 @@ def _copied(buffer: Buffer, address: int, view: Any) -> Future:
 
 def _address(args: Any) -> int:
     buffer = buffer_of(args.buffer)
-    if not buffer.memory_space.is_host:
-        raise PjrtError(Code.UNIMPLEMENTED, f"the host cannot read {buffer.memory_space}", hint="copy it: device_get")
-    array = buffer.ready.result()
+    array, space = buffer.ready.result(), buffer.memory_space
+    if not space.is_host:
+        return space.device.client.compiler.address(array)
     share_with_native(args.buffer, buffer)
     return array.__array_interface__["data"][0]
 

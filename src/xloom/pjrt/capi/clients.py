@@ -6,6 +6,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from xloom.cuda.names import PJRT_PLATFORM
+from xloom.environment import NUM_DEVICES
 from xloom.pjrt import recompiles
 from xloom.pjrt.capi.device_count import device_count
 from xloom.pjrt.capi.executables import loaded_handle
@@ -66,8 +68,10 @@ class ClientView:
 _GONE = {2: "has disconnected", 4: "has failed"}
 """States of PJRT_ProcessState in which a process takes part in nothing."""
 
-makers: dict[str, Callable[[int], Client]] = {}
-"""What makes the clients of a backend of one's own, by its name: functions of the number of devices."""
+makers: dict[str, Callable[[int], Client]] = {
+    PJRT_PLATFORM: lambda count: Client.cuda(count if NUM_DEVICES.text else None),
+}
+"""What makes the clients of GPUs, and of backends of one's own, by name: functions of the number of devices."""
 
 
 @slot("PJRT_Client_Create")
