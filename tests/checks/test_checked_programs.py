@@ -112,6 +112,73 @@ ENTRY main {{ x = f32[64] parameter(0)\n  w = f32[64] while(x), condition=c, bod
     assert sum(i.opcode == "reduce" for i in module.instructions) == 1  # of e, none in the loop
 
 
+def _looked_at(text: str) -> list[list[int]]:
+    """The dimensions of what is looked at in loops, or as one."""
+    module = instrumented(xl.parse(f"HloModule m\n{text}"), ["nan", "inf"], exact=False)
+    assert module is not None
+    return [list(i.operands[0].shape.dims) for i in module.instructions if i.opcode == "is-finite"]
+
+
+CHOICE = """ENTRY main { x = f32[4096] parameter(0) p = pred[4096] parameter(1)
+  l = f32[4096] log(x) s = f32[4096] sqrt(x) c = f32[4096] select(p, l, s)
+  d = f32[4096] cosine(x) ROOT e = f32[4096] add(c, d) }"""
+HALVES = """ENTRY main { x = f32[4,32] parameter(0)
+  l = f32[4,32] log(x) s = f32[4,32] sqrt(x) ROOT c = f32[4,64] concatenate(l, s), dimensions={1} }"""
+STENCIL = """new { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+body { s = (s32[], f32[8]) parameter(0) k = s32[] get-tuple-element(s), index=0
+  x = f32[8] get-tuple-element(s), index=1 one = s32[] constant(1) next = s32[] add(k, one)
+  left = f32[6] slice(x), slice={[0:6]} right = f32[6] slice(x), slice={[2:8]} sum = f32[6] add(left, right)
+  at = s32[1] constant({1}) y = f32[8] scatter(x, at, sum), update_window_dims={0}, inserted_window_dims={},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=new
+  ROOT r = (s32[], f32[8]) tuple(next, y) }
+condition { s = (s32[], f32[8]) parameter(0) k = s32[] get-tuple-element(s), index=0 n = s32[] constant(3)
+  ROOT p = pred[] compare(k, n), direction=LT }
+ENTRY main { s = (s32[], f32[8]) parameter(0) ROOT w = (s32[], f32[8]) while(s), condition=condition, body=body }"""
+
+
+def test_what_one_loop_computes_is_looked_at_together():
+    module = instrumented(xl.parse(f"HloModule m\n{CHOICE}"), ["nan"], exact=False)
+    assert module is not None and sum(i.opcode == "reduce" for i in module.instructions) == 1
+    run, x = xl.compile(xl.parse(f"HloModule m\n{CHOICE}"), check=["nan"]), np.ones(4096, np.float32)
+    run(x, np.ones(4096, bool))
+    x[7] = -1
+    with pytest.raises(CheckError, match=r"log makes NaN .* element \[7\].*\(at l"):
+        run(x, np.zeros(4096, bool))
+
+
+def test_results_that_arrays_are_joined_in_are_looked_at_instead_of_them():
+    assert _looked_at(HALVES) == [[4, 64]] and _looked_at(STENCIL) == [[8]]
+    run, x = xl.compile(xl.parse(f"HloModule m\n{HALVES}"), check=["nan"]), np.ones((4, 32), np.float32)
+    run(x)
+    x[3, 1] = -1
+    with pytest.raises(CheckError, match=r"log makes NaN .* element \[3, 1\].*\(at l"):
+        run(x)
+    loop, state = xl.compile(xl.parse(f"HloModule m\n{STENCIL}"), check=["inf"]), np.ones(8, np.float32)
+    loop((np.int32(0), state))
+    state[:3] = 2e38
+    with pytest.raises(CheckError, match=r"add makes an infinity .* element \[0\].* in iteration 0, .*\(at sum"):
+        loop((np.int32(0), state))
+
+
+def test_what_is_written_where_it_may_not_stand_is_looked_at_itself():
+    assert _looked_at(STENCIL.replace("constant({1})", "constant({3})")) == [[6]]
+    assert _looked_at(STENCIL.replace("at = s32[1] constant({1})", "at = s32[1] reshape(k)")) == [[6]]
+    assert _looked_at(STENCIL.replace("ROOT b = f32[] parameter(1)", "b = f32[] parameter(1) ROOT c = f32[] add(a, b)"))
+
+
+def test_a_constant_infinity_does_not_have_each_instruction_asked():
+    text = """HloModule m\nENTRY main { x = f32[64] parameter(0) inf = f32[] constant(inf)
+  i = f32[64] broadcast(inf), dimensions={} p = f32[64] multiply(x, i) z = f32[] constant(0)
+  s = f32[64] broadcast(z), dimensions={} o = pred[64] compare(x, s), direction=EQ l = f32[64] log(x)
+  ROOT c = f32[64] select(o, p, l) }"""
+    run = xl.compile(xl.parse(text), check=["nan", "inf"])
+    assert isinstance(run, CheckedExecutable)
+    run(np.ones(64, np.float32))
+    assert not run._is_exact
+    with pytest.raises(CheckError, match=r"multiply makes NaN"):  # 0 inf
+        run(np.zeros(64, np.float32))
+
+
 @pytest.mark.parametrize("dtype", ["c64", "c128"])
 def test_what_is_not_finite_shows_in_an_absolute_value(dtype):
     real = {"c64": "f32", "c128": "f64"}[dtype]
@@ -121,7 +188,7 @@ def test_what_is_not_finite_shows_in_an_absolute_value(dtype):
     looked_at = instrumented(module, ["nan", "inf"], exact=False)
     assert looked_at is not None and sum(i.opcode == "is-finite" for i in looked_at.instructions) == 1
     of_nans = instrumented(module, ["nan"], exact=False)
-    assert of_nans is not None and sum(i.opcode == "reduce" for i in of_nans.instructions) == 2  # |inf + nan i| is inf
+    assert of_nans is not None and sum(i.opcode == "compare" for i in of_nans.instructions) == 3  # |inf + nan i| is inf
     numbers = [np.nan, np.inf, -np.inf, 0.0, 1e-30]
     text = f"ENTRY e {{ x = {dtype}[99] parameter(0) ROOT a = {real}[99] abs(x) }}"
     plain = xl.parse(text)

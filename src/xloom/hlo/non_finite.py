@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
+
+from xloom.hlo.index_operands import index_operands
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -66,6 +69,20 @@ def _narrows(convert: Instruction) -> bool:
     return target.name != "f64" and (target.name != "f32" or source.real.name == "f64")
 
 
+def has_non_finite_constant(instruction: Instruction) -> bool:
+    """Whether an operand is, or spreads, a constant that is not finite throughout."""
+    return any(_is_non_finite_constant(operand) for operand in instruction.operands)
+
+
+def _is_non_finite_constant(value: Instruction) -> bool:
+    while value.opcode in ("broadcast", "reshape", "transpose", "copy", "bitcast"):
+        (value,) = value.operands
+    if value.opcode != "constant" or not is_inexact(value.shape) or value.literal.elided:
+        return False
+    with np.errstate(all="ignore"):
+        return not np.isfinite(value.literal.value).all()
+
+
 def passes_on(user: Instruction, number: int, kinds: Collection[str]) -> bool:
     """Whether each element of an operand that is a NaN gives one in the user's value, an array.
 
@@ -81,6 +98,8 @@ def passes_on(user: Instruction, number: int, kinds: Collection[str]) -> bool:
         return number == 0 and all(low >= 0 and high >= 0 for low, high, _ in user["padding"])
     if opcode == "dynamic-update-slice":
         return number == 1
+    if opcode == "scatter":
+        return number == 2 and _writes_one_window(user)
     if opcode == "convert":
         return shape.dtype.name in _HAS_NAN and shape.dtype.is_complex >= operand.dtype.is_complex
     if opcode == "abs" and operand.dtype.is_complex:
@@ -96,6 +115,27 @@ def passes_on(user: Instruction, number: int, kinds: Collection[str]) -> bool:
     if opcode == "convolution":
         return number == 0 and _meets_all(user)
     return opcode in _KEEPS_NAN and INF not in kinds
+
+
+def _writes_one_window(scatter: Instruction) -> bool:
+    """True where the update stands in the value as it is: for one index that is known, and in range."""
+    to_apply = scatter["to_apply"]
+    if len(scatter.operands) != 3 or scatter["input_batching_dims"] or to_apply.root is not to_apply.parameters[1]:
+        return False
+    index = _known_index(scatter.operands[1])
+    (use,) = index_operands(scatter)
+    return len(index) == len(use.limits) and all(0 <= k <= most for k, most in zip(index, use.limits, strict=True))
+
+
+def _known_index(indices: Instruction) -> list[int]:
+    """The elements of a constant vector, also of one that is put together; empty where they are not known."""
+    if indices.opcode == "concatenate":
+        parts = [_known_index(operand) for operand in indices.operands]
+        return [k for part in parts for k in part] if all(parts) else []
+    if indices.opcode in ("broadcast", "reshape"):
+        found = _known_index(indices.operands[0])
+        return found if len(found) == indices.shape.size else found * indices.shape.size if len(found) == 1 else []
+    return [int(k) for k in indices.literal.value.reshape(-1)] if indices.opcode == "constant" else []
 
 
 def _sums_up(reduce: Instruction, kinds: Collection[str]) -> bool:

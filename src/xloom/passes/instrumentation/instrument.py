@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.index_operands import index_arithmetic, index_operands
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import InputOutputAlias, Module
-from xloom.hlo.non_finite import KINDS, NAN, is_inexact, made_by
+from xloom.hlo.non_finite import KINDS, NAN, has_non_finite_constant, is_inexact, made_by
 from xloom.hlo.poisoned_results import POISONED, used_leaves
 from xloom.hlo.shape import Shape, tuple_shape
 from xloom.passes.base import pin_roots
 from xloom.passes.dce import remove_unreachable_computations
-from xloom.passes.instrumentation.coverage import Leaves, covered_leaves, covered_state
+from xloom.passes.instrumentation.coverage import Leaves, covered_leaves, covered_state, joined_results
+from xloom.passes.instrumentation.likely_loops import likely_loops
 from xloom.passes.instrumentation.predicates import FLAG, Predicates, logical_or
 from xloom.passes.loops import element_of, is_element
 from xloom.passes.runner import run_passes
@@ -68,13 +70,20 @@ class _Instrumentation:
         covered = {} if self._exact or not self._kinds else covered_leaves(computation, result, self._kinds)
         arithmetic = index_arithmetic(computation) if "overflow" in self._checks else set()
         flags: list[Instruction] = []
+        joined = frozenset() if self._exact else joined_results(computation, self._kinds)
+        loops = likely_loops(order)
+        together: defaultdict[object, list[Instruction]] = defaultdict(list)
         for instruction in order:
             if instruction.opcode == "while":
                 flags += self._while(instruction, covered.get(instruction, frozenset()))
             elif instruction.opcode == "conditional":
                 flags += self._conditional(instruction, covered.get(instruction, frozenset()))
             else:
-                found = self._values(make, instruction, covered.get(instruction, frozenset()))
+                is_joined = instruction in joined
+                found = self._values(make, instruction, covered.get(instruction, frozenset()), is_joined)
+                if instruction in loops:
+                    together[loops[instruction]] += found
+                    found = []
                 if "oob" in self._checks:
                     for use in index_operands(instruction):
                         found += make.out_of_range(instruction.operands[use.number], use)
@@ -84,11 +93,12 @@ class _Instrumentation:
                 if instruction in arithmetic:
                     found.append(make.overflows(instruction))
                 flags += [make.any(each) for each in found]
+        flags += [make.any(make.either(each)) for each in together.values() if each]
         return make.either(flags) if flags else None
 
-    def _values(self, make: Predicates, instruction: Instruction, covered: Leaves) -> list[Instruction]:
-        """Where NaNs and infinities are, or are made."""
-        kinds = made_by(instruction) & self._kinds
+    def _values(self, make: Predicates, instruction: Instruction, covered: Leaves, joins: bool) -> list[Instruction]:
+        """Where NaNs and infinities are, or are made; also those of arrays that it `joins`."""
+        kinds = self._kinds if joins else made_by(instruction) & self._kinds
         if not kinds:
             return []
         found = []
@@ -96,7 +106,7 @@ class _Instrumentation:
             if index in covered or not is_inexact(shape) or not shape.size:
                 continue
             leaf = _leaf(instruction, index)
-            if self._exact:
+            if self._exact or has_non_finite_constant(instruction):
                 found += [make.made(instruction, leaf, kind) for kind in sorted(kinds)]
             else:
                 found.append(make.nan(leaf) if kinds == {NAN} else make.not_finite(leaf))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,6 +19,8 @@ from xloom.passes.rewrite import Rewriter
 FLAG = array_shape(dt.pred, ())
 _HALF = {"f16": 0x7C00, "bf16": 0x7F80}
 """The bits of infinity. What is told from bits is what is stored, not what a register has with more digits."""
+_ROW, _AT_ONCE = 1 << 12, 1 << 14
+"""Elements of a row that is looked at for itself, if dimensions allow it, and of an array that has none."""
 _ALIKE = frozenset(("operand_precision", "algorithm"))
 """Attributes of products that those of indicators do without."""
 
@@ -147,11 +150,14 @@ class Predicates(Rewriter):
 
     def any(self, x: Instruction) -> Instruction:
         """pred[]: whether it is true somewhere."""
-        if x.shape.is_scalar:
-            return x
-        if x.shape.rank > 1:
-            x = self._any_along(x, [x.shape.rank - 1])
-        return self._any_along(x, range(x.shape.rank))
+        if x.shape.rank > 1:  # short rows take long each
+            rows, columns = list(x.shape.dims), 1
+            most = x.shape.size if x.shape.size <= _AT_ONCE else _ROW
+            while rows and (columns == 1 or columns * rows[-1] <= most):
+                columns *= rows.pop()
+            x = self.make("reshape", array_shape(dt.pred, (math.prod(rows), columns)), [x])
+            x = self._any_along(x, [1] if rows else [0, 1])
+        return x if x.shape.is_scalar else self._any_along(x, [0])
 
     def either(self, parts: Sequence[Instruction]) -> Instruction:
         """Where one of some of the same dimensions is true."""
