@@ -1,0 +1,24 @@
+"""reduce over dimensions of size 1, as masks of gathers with one index have them."""
+
+from __future__ import annotations
+
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.opcodes import OPCODES
+from xloom.passes.rewrite import Rewriter, RuleTable
+
+rule = RuleTable()
+
+
+# reduce(x, c, d, f) == f(broadcast(c), reshape(x)); d are dimensions of size 1, f an elementwise operator
+@rule("reduce")
+def _of_one_element(i: Instruction, rw: Rewriter) -> Instruction | None:
+    root = i["to_apply"].root
+    if len(i.operands) != 2 or i.shape.is_dynamic or i.operands[0].shape.is_dynamic or not i.shape.size:
+        return None
+    x, start = i.operands
+    if x.shape.size != i.shape.size or not OPCODES[root.opcode].elementwise:
+        return None
+    if any(o.opcode != "parameter" or o.shape.dtype is not x.shape.dtype for o in root.operands):
+        return None
+    values = [rw.make("broadcast", i.shape, [start], dimensions=()), rw.make("reshape", i.shape, [x])]
+    return rw.make(root.opcode, i.shape, [values[o["parameter_number"]] for o in root.operands], **root.attrs)
