@@ -15,9 +15,10 @@ from xloom.codegen.preparation import prepared
 from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.cuda.custom_call import lowered_call
 from xloom.cuda.kernels import facts, rule_of  # noqa: F401 - registers what planning asks of kernels
+from xloom.cuda.leading_collectives import LeadingCollectives
 from xloom.cuda.loops.lowering import NestLowering
 from xloom.cuda.lowering import ThunkLowering
-from xloom.cuda.program import Branch, Copy, DeviceProgram, Loop, Step
+from xloom.cuda.program import Branch, Collective, Copy, DeviceProgram, Loop, Step
 from xloom.errors import LoweringError, OutOfMemoryError
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
@@ -28,17 +29,18 @@ from xloom.trampoline import Nested, run
 
 _NOTHING = frozenset({"constant", "after-all"})
 """Thunks whose values are in memory already, or are tokens."""
-_NUMBERS = frozenset({"partition-id", "replica-id"})
-"""The device's number (u32): there is one device."""
+_NUMBERS = {"replica-id": 0, "partition-id": 1}
+"""The device's numbers (u32), in their order in memory."""
+_COLLECTIVES = frozenset({"all-gather", "all-to-all", "collective-broadcast", "collective-permute"})
+"""Those that move data; others are made of them."""
 
 
 def lowered(module: Module, target: Target) -> DeviceProgram:
     """The program that a module is on a GPU. Raises LoweringError for what has no kernels."""
     if not target.is_gpu:
         raise LoweringError(f"{target.name} is no GPU", hint="name one such as sm_80 or sm_90a")
-    if module.config.replica_count * module.config.num_partitions > 1:
-        raise LoweringError("programs of several devices have no code for GPUs yet", where=module.name)
-    schedule = scheduled(prepared(module).entry)
+    fusions = (LeadingCollectives(),) if _is_spmd(module) else ()
+    schedule = scheduled(prepared(module, fusions=fusions).entry)
     return lower(assigned(schedule, target))
 
 
@@ -55,11 +57,18 @@ def lower(assignment: BufferAssignment) -> DeviceProgram:
     return DeviceProgram(assignment, lowering.steps, arena_bytes)
 
 
+def _is_spmd(module: Module) -> bool:
+    """Whether several devices run the program at once."""
+    return module.config.replica_count * module.config.num_partitions > 1
+
+
 class _ProgramLowering:
     """Makes the steps of scheduled computations, into the list at hand."""
 
     def __init__(self, assignment: BufferAssignment):
         self.assignment = assignment
+        module = assignment.entry.computation.module
+        self.is_spmd = module is not None and _is_spmd(module)
         self.steps: list[Step] = []
         self.scratch_memory: list[BufferAllocation] = []
         self.position = 0
@@ -89,7 +98,10 @@ class _ProgramLowering:
             elif thunk.opcode == "conditional":
                 yield self._conditional(schedule, thunk)
             elif thunk.opcode in _NUMBERS:
-                self.copies([(self.assignment.of((thunk, 0)), BufferAllocation("code", 4, data=bytes(4)))])
+                number = BufferAllocation("device", 4, _NUMBERS[thunk.opcode])
+                if not self.is_spmd:
+                    number = BufferAllocation("code", 4, data=bytes(4))
+                self.copies([(self.assignment.of((thunk, 0)), number)])
             elif thunk.opcode not in _NOTHING:
                 self._instruction(thunk)
         self.position = self.assignment.ends[schedule]
@@ -106,6 +118,9 @@ class _ProgramLowering:
         if instruction.opcode == "custom-call":
             for call in lowered_call(instruction, self.assignment, self.scratch, self.copies, self._moved):
                 self.steps.append(call)
+            return
+        if instruction.opcode in _COLLECTIVES and self.is_spmd:
+            self._collective(instruction)
             return
         rule = rule_of(instruction.opcode)
         if rule is None:
@@ -126,6 +141,15 @@ class _ProgramLowering:
         thunk = ThunkLowering(self, instruction)
         for launched in NestLowering(thunk.target, nest_for([[made]], ()), places.__getitem__, self.scratch).made():
             thunk.launch(*launched)
+
+    def _collective(self, instruction: Instruction) -> None:
+        of = self.assignment.of
+        operands = tuple(of((operand, 0)) for operand in instruction.operands)
+        results = [of((instruction, k)) for k in range(len(leaf_shapes(instruction.shape)))]
+        sizes = [shape.nbytes for shape in leaf_shapes(instruction.shape)]
+        places = [r if r.kind != "unused" else self.scratch(n) for r, n in zip(results, sizes, strict=True)]
+        makes = f"%{instruction.name} {instruction.metadata.location}".strip()
+        self.steps.append(Collective(instruction, operands, tuple(places), makes))
 
     # -- control flow
     def _while(self, schedule: ScheduledComputation, loop: Instruction) -> Nested[None]:

@@ -65,7 +65,23 @@ class Call:
     results: tuple[BufferAllocation | None, ...]
 
 
-Step = Launch | Copy | Loop | Branch | Call
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """Moves arrays between the devices of a program, cut and put together along their first dimension."""
+
+    instruction: Instruction
+    operands: tuple[BufferAllocation, ...]
+    results: tuple[BufferAllocation, ...]
+    makes: str
+    """The instruction, and where it comes from."""
+
+    @property
+    def is_from_one(self) -> bool:
+        """Whether a device gets all from one, or nothing."""
+        return self.instruction.opcode in ("collective-broadcast", "collective-permute")
+
+
+Step = Launch | Copy | Loop | Branch | Call | Collective
 
 
 @dataclass

@@ -17,9 +17,11 @@ from xloom.cuda.driver.results import DriverError
 from xloom.cuda.names import PJRT_PLATFORM
 from xloom.cuda.run_time import transfers
 from xloom.cuda.run_time.arrays import CudaArray
+from xloom.cuda.run_time.collectives import Place
 from xloom.cuda.run_time.device import CudaDevice, devices_of
 from xloom.cuda.run_time.executable import CudaExecutable
 from xloom.cuda.run_time.images import image_of
+from xloom.cuda.run_time.meeting import Meeting
 from xloom.cuda.run_time.memory import Lent
 from xloom.errors import UnsupportedError
 from xloom.hlo.module import Module
@@ -119,11 +121,13 @@ class CudaProgram:
         """Gives a GPU its work. Raises PjrtError for what it refuses, or what went wrong before."""
         leaves = [leaf for argument in arguments for leaf in _leaves(argument)]
         donated = frozenset(n for k in launch.donated for n in self._leaf_numbers(k))
-        found = iter(_told(self.executable.run, self.gpus[launch.device], leaves, donated))
+        place = Place(launch.replica, launch.partition, launch.partitions, launch.rendezvous)
+        found = iter(_told(self.executable.run, self.gpus[launch.device], leaves, donated, place))
         return structured(self.result_shape, found)
 
-    def rendezvous(self) -> None:
-        """None: programs of one device have no collectives."""
+    def rendezvous(self) -> Meeting:
+        """Where the threads of one run's devices meet."""
+        return Meeting()
 
     def _leaf_numbers(self, argument: int) -> range:
         first = sum(self._counts[:argument])

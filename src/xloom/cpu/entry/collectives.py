@@ -40,7 +40,7 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True)
-class _Row:
+class Row:
     """What one device must know of a collective."""
 
     group: int
@@ -61,7 +61,8 @@ def device_counts(instruction: Instruction) -> tuple[int, int]:
     return config.replica_count, config.num_partitions
 
 
-def _rows(instruction: Instruction) -> list[_Row]:
+def rows_of(instruction: Instruction) -> list[Row]:
+    """What each device must know of a collective, by number."""
     replicas, partitions = device_counts(instruction)
     devices = [(r, p) for r in range(replicas) for p in range(partitions)]
     permutes = instruction.opcode == "collective-permute"
@@ -76,7 +77,7 @@ def _rows(instruction: Instruction) -> list[_Row]:
     for me, group in zip(devices, groups, strict=True):
         members = [devices.index(d) for d in group]
         source = _source(instruction, me, group, members)
-        rows.append(_Row(numbers[tuple(group)], len(group), group.index(me), source, tuple(members)))
+        rows.append(Row(numbers[tuple(group)], len(group), group.index(me), source, tuple(members)))
     return rows
 
 
@@ -104,7 +105,7 @@ class _Collective:
 
     def __init__(self, entry: EntryBuilder, instruction: Instruction, reads: Sequence[Read]):
         self.entry, self.b, self.participant = entry, entry.b, entry.participant
-        rows = _rows(instruction)
+        rows = rows_of(instruction)
         self.members = max(len(row.members) for row in rows)
         width = _MEMBERS + self.members
         numbers = []
@@ -178,7 +179,7 @@ def _collective(entry: EntryBuilder, instruction: Instruction, reads: Sequence[R
     collective.wait(arrives=False)
 
 
-def _site(instruction: Instruction, rows: Sequence[_Row], reads: Sequence[Read]) -> CollectiveSite:
+def _site(instruction: Instruction, rows: Sequence[Row], reads: Sequence[Read]) -> CollectiveSite:
     shapes = [instruction.shape, *(o.shape for o in instruction._operands)]
     what = f"{instruction.opcode} {' '.join(shape.to_text(layout=False) for shape in shapes)}"
     line = source_line(instruction)
@@ -228,7 +229,7 @@ def _parts(instruction: Instruction) -> list[Read]:
     if not instruction["dimensions"]:
         return [Read(0, first.nbytes, operand_step=1)]
     (dim,) = instruction["dimensions"]
-    members = max(row.size for row in _rows(instruction))
+    members = max(row.size for row in rows_of(instruction))
     reads = []
     for k, operand in enumerate(instruction._operands):
         count, whole = _block_bytes(operand.shape, dim)

@@ -1,7 +1,7 @@
 """What the run time calls of the driver: a row per entry point, as the driver's header declares it.
 
-Types are letters: `i` int and enumerations (32 bits), `u` unsigned int, `Z` size_t, `Q` unsigned long long,
-`P` void* and all handles and pointers, `D` CUdeviceptr (64 bits). All of them return a CUresult.
+Types are letters: `i` int and enumerations (32 bits), `u` unsigned int, `b` unsigned char, `Z` size_t, `Q` unsigned
+long long, `P` void* and all handles and pointers, `D` CUdeviceptr (64 bits). All of them return a CUresult.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ ENTRY_POINTS = {
     "cuMemcpyHtoDAsync_v2": "D P Z P",
     "cuMemcpyDtoHAsync_v2": "P D Z P",
     "cuMemcpyDtoDAsync_v2": "D D Z P",
+    "cuMemsetD8Async": "D b Z P",
     "cuMemcpyPeerAsync": "D P D P Z P",
     # modules and launches
     "cuModuleLoadDataEx": "P P u P P",
@@ -77,6 +78,7 @@ ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_BYTES = 5, 6
 _TYPES: dict[str, Any] = {
     "i": ctypes.c_int,
     "u": ctypes.c_uint,
+    "b": ctypes.c_ubyte,
     "Z": ctypes.c_size_t,
     "Q": ctypes.c_ulonglong,
     "P": ctypes.c_void_p,

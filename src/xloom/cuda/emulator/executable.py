@@ -19,7 +19,7 @@ from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.lower import lowered
 from xloom.cuda.program import Branch, Call, Copy, DeviceProgram, Launch, Loop, Step
 from xloom.cuda.run_time.custom_calls import perform
-from xloom.errors import UnsupportedError
+from xloom.errors import LoweringError, UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.values import from_argument, miscounted
@@ -49,6 +49,11 @@ class EmulatedExecutable:
         self.module = module
         self.target = target_named(target) if isinstance(target, str) else target
         self.program: DeviceProgram = lowered(module, self.target)
+        if module.config.replica_count * module.config.num_partitions > 1:
+            hint = "GPUs run it: Client.cuda(); the processor does too"
+            raise LoweringError(
+                "a program of several devices is none for one emulated GPU", where=module.name, hint=hint
+            )
         self._seed, self._is_optimised = seed, is_optimised
         leaves = [leaf for p in module.entry.parameters for leaf in leaf_shapes(p.shape)]
         sizes = (sum(s.nbytes for s in leaves), sum(s.nbytes for s in leaf_shapes(module.entry.root.shape)))
@@ -95,6 +100,7 @@ class EmulatedExecutable:
                 )
                 perform(memory.calls, step, operands, results, _IN_MEMORY)
             else:
+                assert isinstance(step, Branch)
                 self._do(step.branches[_chosen(step, memory)], memory, generator)
 
     def _kernel(self, kernel: DeviceKernel) -> EmulatedKernel:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.lower import lowered
-from xloom.cuda.program import Call, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.cuda.program import Call, Collective, Copy, DeviceProgram, Launch, Loop, Step
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
 
@@ -36,6 +36,9 @@ def _lines(program: DeviceProgram, steps: Sequence[Step], indent: str) -> Iterat
             yield from _lines(program, step.condition, f"{indent}  ")
             yield f"{indent}do"
             yield from _lines(program, step.body, f"{indent}  ")
+        elif isinstance(step, Collective):
+            operands, results = (", ".join(map(_place, part)) for part in (step.operands, step.results))
+            yield f"{indent}{step.instruction.opcode} of {operands}, to {results}: {step.makes}"
         elif isinstance(step, Call):
             operands, results = (
                 ", ".join("a token" if each is None else _place(each) for each in part)

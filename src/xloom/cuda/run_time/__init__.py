@@ -12,6 +12,8 @@ tape.py          a program's launches and copies as rows of numbers
 tape_runner.py   the native function that does such rows
 graphs.py        the launches of a program that runs again on the same arrays
 executable.py    a program, and its runs
+collectives.py   what the devices of a program copy from each other
+meeting.py       where the threads of these meet
 custom_calls.py  code outside of programs, which gives a stream work of its own
 device_view.py   an array as such code sees it
 guarded_call.py  the sanitizer of such calls

@@ -15,11 +15,12 @@ from xloom.cuda.driver.results import DriverError
 from xloom.cuda.lower import lowered
 from xloom.cuda.program import Launch
 from xloom.cuda.run_time.arrays import CudaArray
+from xloom.cuda.run_time.collectives import Place, exchange
 from xloom.cuda.run_time.custom_calls import CallsInStream
 from xloom.cuda.run_time.device import CudaDevice
 from xloom.cuda.run_time.graphs import FEWEST, Graphs
 from xloom.cuda.run_time.memory import Block, Lent
-from xloom.cuda.run_time.tape import Rows, TapeBranch, TapeCall, TapeLoop, TapeStep, tape_of
+from xloom.cuda.run_time.tape import Rows, TapeBranch, TapeCall, TapeCollective, TapeLoop, TapeStep, tape_of
 from xloom.cuda.run_time.tape_runner import tape_runner
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
@@ -39,6 +40,8 @@ class _OnDevice:
     """Of programs with so many launches that they are worth while."""
     arena: Block | None
     """Of those, one for all runs, so that it is at the same address."""
+    numbers: dict[tuple[int, int], Block] = field(default_factory=dict)
+    """Replica and partition in memory, each u32, for each that it was."""
 
 
 @dataclass
@@ -50,6 +53,7 @@ class _Run:
     """The address of the table of functions."""
     bases: np.ndarray
     """i64, the addresses that the tape's pointers count from."""
+    place: Place
     entries: np.ndarray = field(init=False)
     calls: CallsInStream = field(init=False)
 
@@ -87,11 +91,16 @@ class CudaExecutable:
         return self.tape.decides
 
     def run(
-        self, device: CudaDevice, arguments: Sequence[CudaArray], donated: frozenset[int] = frozenset()
+        self,
+        device: CudaDevice,
+        arguments: Sequence[CudaArray],
+        donated: frozenset[int] = frozenset(),
+        place: Place | None = None,
     ) -> list[CudaArray]:
         """Gives a device the program's work, for the leaves of its arguments; the leaves of its result come later.
 
-        The results may take the memory of arguments that are `donated`. Raises DriverError for what is refused, or what
+        The results may take the memory of arguments that are `donated`. Of a program for several devices, `place` says
+        which of them it is; each has a thread that runs it. Raises DriverError for what is refused, or what
         went wrong before, and OutOfMemoryError.
         """
         with device:
@@ -101,7 +110,9 @@ class CudaExecutable:
             results = self._results(device, arguments, donated)
             arena = ours.arena or device.memory.allocate(self.program.arena_bytes)
             pointers = [each.pointer for each in (*arguments, *results, arena, ours.constants)]
-            run = _Run(device, ours.functions.ctypes.data, np.array([*pointers, 0], np.int64))
+            place = place or Place()
+            bases = np.array([*pointers, 0, self._numbers(device, ours, place)], np.int64)
+            run = _Run(device, ours.functions.ctypes.data, bases, place)
             if ours.graphs is not None and not checks.is_checked("launches"):
                 give = partial(self._given, 0, len(self.tape.rows), run)
                 ours.graphs.launch(run.bases.tobytes(), give)
@@ -132,19 +143,23 @@ class CudaExecutable:
                 self._devices[device] = self._brought(device)
             return self._devices[device]
 
+    def _numbers(self, device: CudaDevice, ours: _OnDevice, place: Place) -> int:
+        """The address of a run's numbers; null where there is one device."""
+        if place.meeting is None:
+            return 0
+        key = place.replica, place.partition
+        with self._loading:
+            if key not in ours.numbers:
+                ours.numbers[key] = _uploaded(device, np.array(key, np.uint32).view(np.uint8))
+            return ours.numbers[key].pointer
+
     def _brought(self, device: CudaDevice) -> _OnDevice:
         makes: dict[int, str] = {}
         for launch, row in zip(self.tape.made_from, self.tape.rows, strict=True):
             if isinstance(launch, Launch):
                 makes.setdefault(int(row[0]), launch.makes)
         functions = [device.modules.function(k, makes[n]) for n, k in enumerate(self.tape.kernels)]
-        data = np.frombuffer(self.tape.constants, np.uint8)
-        block = device.memory.allocate(data.nbytes)
-        if data.nbytes:
-            staged = device.pinned.copied(data)
-            given = block.pointer, staged.ctypes.data, data.nbytes, device.compute
-            device.driver.call("cuMemcpyHtoDAsync_v2", *given)
-            device.record(device.compute, "constants to the device", staged)
+        block = _uploaded(device, np.frombuffer(self.tape.constants, np.uint8))
         has_graphs = self.tape.is_straight and len(self.tape.rows) >= FEWEST
         arena = device.memory.allocate(self.program.arena_bytes) if has_graphs else None
         return _OnDevice(block, np.array(functions, np.int64), Graphs(device) if has_graphs else None, arena)
@@ -159,6 +174,11 @@ class CudaExecutable:
                 while self._read(step.predicate, run, np.dtype(np.uint8)):
                     self._do(step.body, run)
                     self._do(step.condition, run)
+            elif isinstance(step, TapeCollective):
+                operands, results = (
+                    [run.address(self.tape.pointers[p]) for p in part] for part in (step.operands, step.results)
+                )
+                exchange(run.device, run.place, step.step, operands, results)
             elif isinstance(step, TapeCall):
                 operands, results = (
                     [0 if p is None else run.address(self.tape.pointers[p]) for p in part]
@@ -218,6 +238,17 @@ class CudaExecutable:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         which = "" if len(found) < 2 else "one of "
         return f"{self.name}: {which}{'; '.join(found[:_NAMED])}{more}"
+
+
+def _uploaded(device: CudaDevice, data: np.ndarray) -> Block:
+    """A copy of bytes that a program's kernels read."""
+    block = device.memory.allocate(data.nbytes)
+    if data.nbytes:
+        staged = device.pinned.copied(data)
+        given = block.pointer, staged.ctypes.data, data.nbytes, device.compute
+        device.driver.call("cuMemcpyHtoDAsync_v2", *given)
+        device.record(device.compute, "constants to the device", staged)
+    return block
 
 
 def _leaves(value: object) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.kernel import DeviceKernel
-from xloom.cuda.program import Call, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.cuda.program import Call, Collective, Copy, DeviceProgram, Launch, Loop, Step
 from xloom.trampoline import Nested, run
 
 ALIGNMENT = 256
@@ -69,12 +69,21 @@ class TapeCall:
     results: Sequence[int | None]
 
 
-TapeStep = Rows | TapeLoop | TapeBranch | TapeCall
+@dataclass(frozen=True)
+class TapeCollective:
+    """As `program.Collective`: where each array is, among the tape's pointers."""
+
+    step: Collective
+    operands: Sequence[int]
+    results: Sequence[int]
+
+
+TapeStep = Rows | TapeLoop | TapeBranch | TapeCall | TapeCollective
 
 
 @dataclass
 class Tape:
-    """A program, given bases: of its arguments, its results, the arena, its constants, and null."""
+    """A program, given bases: of its arguments, its results, the arena, its constants, null, the device's numbers."""
 
     steps: Sequence[TapeStep]
     rows: np.ndarray
@@ -87,7 +96,7 @@ class Tape:
     constants: bytes
     """All of them, as they lie in their block."""
     arena: int
-    """The number of the arena's base; that of the constants, and of null, come next."""
+    """The number of the arena's base; those of the constants, of null, and of the device's numbers come next."""
 
     @property
     def is_straight(self) -> bool:
@@ -164,6 +173,10 @@ class _Writer:
                     for part in (step.operands, step.results)
                 )
                 made.append(TapeCall(step, operands, results))
+            elif isinstance(step, Collective):
+                cut()
+                operands, results = ([self._pointer(each) for each in part] for part in (step.operands, step.results))
+                made.append(TapeCollective(step, operands, results))
             else:
                 cut()
                 branches: list[list[TapeStep]] = []
@@ -199,6 +212,8 @@ class _Writer:
             return self.arena + 1, self._codes[allocation.data]
         if kind == "unused":
             return self.arena + 2, 0
+        if kind == "device":
+            return self.arena + 3, 4 * allocation.number
         if allocation.colocated_with is not None:
             base, offset = self._place(allocation.colocated_with)
             return base, offset + allocation.offset

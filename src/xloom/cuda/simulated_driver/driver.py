@@ -320,6 +320,12 @@ class Machine:
     def cuMemcpyPeerAsync(self, target: int, _to: int, source: int, _from: int, nbytes: int, handle: int) -> None:
         self.cuMemcpyDtoDAsync_v2(target, source, nbytes, handle)
 
+    def cuMemsetD8Async(self, target: int, value: int, nbytes: int, handle: int) -> None:
+        def fill() -> None:
+            self.memory.part(target, nbytes)[...] = value
+
+        self._of(handle, Stream).enqueue(fill)
+
     def _is_pinned(self, address: int) -> bool:
         return any(begin <= address < begin + a.nbytes for begin, a in self._pinned.items())
 
