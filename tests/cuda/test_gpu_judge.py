@@ -1,47 +1,44 @@
 """The judge of GPUs, tried on emulated ones: what is made elsewhere runs, and wrong values are told."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import xloom as xl
 from tests.cuda.kernel_programs import product
+from tests.judges.gpu.__main__ import main
 from tests.judges.gpu.benchmarks import measured, programs
 from tests.judges.gpu.recorded import exact_product, files, record, recorded
+from xloom.environment import CACHE_DIR
 from xloom.pjrt import Client
-
-ROOT = Path(__file__).parents[2]
 
 
 def judge(*arguments):
-    command = [sys.executable, "-m", "tests.judges.gpu", "--target", "sm_80", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, check=False)
+    return main(["--target", "sm_80", *arguments])
 
 
-def test_what_is_made_is_judged(tmp_path):
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv(CACHE_DIR.name, str(tmp_path / "cache"))
+
+
+def test_what_is_made_is_judged(tmp_path, capsys):
     sources, folder = ["--only", "opcodes,products"], ["--folder", str(tmp_path)]
-    made = judge("--build", "--no-code", "--share", "0.01", *sources, *folder)
-    assert made.returncode == 0, made.stderr
-    assert "2 opcodes, 1 products" in made.stdout
+    assert judge("--build", "--no-code", "--share", "0.01", *sources, *folder) == 0
+    assert "2 opcodes, 1 products" in capsys.readouterr().out
     (path, *_) = files(tmp_path, "opcodes")
     right = recorded(path)
     runs = [[run + 1 if run.dtype != bool else ~run for run in runs] for runs in right.runs]
     record(tmp_path, "opcodes", 0, right.name, right.module, right.given, runs)
-    told = judge("--on", "emulator", *sources, *folder)
-    assert told.returncode == 1
+    assert judge("--on", "emulator", *sources, *folder) == 1
     sections = json.loads((tmp_path / "gpu.json").read_text())["sections"]
     assert (sections["opcodes"]["pass"], sections["opcodes"]["fail"], sections["products"]["pass"]) == (1, 1, 1)
 
 
-def test_without_programs_it_says_what_to_do(tmp_path):
-    done = judge("--folder", str(tmp_path))
-    assert done.returncode == 2
-    assert "make judge-gpu-build" in done.stderr
+def test_without_programs_it_says_what_to_do(tmp_path, capsys):
+    assert judge("--folder", str(tmp_path)) == 2
+    assert "make judge-gpu-build" in capsys.readouterr().err
 
 
 def test_exact_products():

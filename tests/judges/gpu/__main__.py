@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,9 @@ _SHARES: Mapping[str, float] = {
 """Of the time, which each section has at most, in the order in which they run."""
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """1 where something is wrong."""
-    options = _options()
+    options = _options(arguments)
     folder = Path(options.folder)
     if options.build:
         from tests.judges.gpu.build import build
@@ -50,7 +50,7 @@ def main() -> int:
     return Judge(options, folder).judge()
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", action="store_true", help="make what is judged; needs no GPU")
     parser.add_argument("--no-code", action="store_true", help="do not assemble kernels: for emulators")
@@ -62,7 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default="", help=f"sections: {', '.join(_SHARES)}")
     parser.add_argument("--folder", default=str(FOLDER))
     parser.add_argument("--out", default="", help="a file for the results as JSON; by default gpu.json in the folder")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 class Judge:
