@@ -49,7 +49,7 @@ $(LIBRARIES)/.installed: pyproject.toml constraints.txt
 
 MODELS_VENV := .venv-models
 
-models: $(MODELS_VENV)/.installed ## A .venv-models with what bench-models compares with: ONNX Runtime, OpenVINO
+models: $(MODELS_VENV)/.installed ## A .venv-models with what bench-models compares with, ONNX Runtime and OpenVINO, and what judge-models takes models from
 
 $(MODELS_VENV)/.installed: pyproject.toml constraints.txt
 	@test -x $(MODELS_VENV)/bin/python || $(PYTHON) -m venv $(MODELS_VENV)
@@ -222,6 +222,10 @@ judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites a
 	@$(BIN)/python -m tests.judges.torch_suites --from "$(FROM)" --sample $(or $(SAMPLE),60) $(if $(ALONE),--alone) \
 	  $(if $(DEFAULT_DEVICE),--default-device) \
 	  $(if $(FILES),--files $(FILES)) --out build/torch_suites$(if $(ALONE),_xla)
+
+judge-models: models ## Models of transformers, timm and diffusers by both doors against eager CPU: [MODELS=bert,timm/] [DOORS=compile,device] [SPEED=1] [OUT=models.jsonl, to go on from]
+	@$(MODELS_VENV)/bin/python -m tests.judges.models --models "$(MODELS)" --doors $(or $(DOORS),compile,device) \
+	  $(if $(SPEED),--speed) $(if $(OUT),--out "$(OUT)")
 
 judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
 	@$(BIN)/python -m tests.judges.custom_calls --seconds $(or $(SECONDS),15) --programs $(or $(PROGRAMS),2500)

@@ -1,0 +1,119 @@
+"""What is judged of a model: values and gradients through a door, in evaluation and in training, beside the CPU's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import torch
+
+from tests.judges.child import Case
+from tests.judges.models import diffusers_models, timm_models, transformers_models
+from tests.judges.models.model import Model, without_dropout
+
+FAMILIES = {
+    "transformers": transformers_models.MODELS,
+    "timm": timm_models.MODELS,
+    "diffusers": diffusers_models.MODELS,
+}
+MODES = ("inference", "evaluation", "training")
+"""Without gradients; with gradients, in evaluation (norms as they were learnt) and in training."""
+
+VALUES, GRADIENTS = 1e-4, 1e-3
+"""How far a result and a gradient may be from the CPU's: of the tensor's largest element."""
+NOISE = 1e-3
+"""Gradients that are 0 but for rounding are held against this share of the largest element of all gradients."""
+
+Door = Callable[[Model], tuple[Model, Any]]
+"""Returns the model as it is called with its arguments, and what calls it."""
+
+
+def _compiled(model: Model) -> tuple[Model, Any]:
+    torch._dynamo.reset()
+    return model, torch.compile(model.module, backend="xloom")
+
+
+def _on_device(model: Model) -> tuple[Model, Any]:
+    moved = model.moved("xla")
+    return moved, moved.module
+
+
+DOORS: dict[str, Door] = {"compile": _compiled, "device": _on_device}
+
+
+def names() -> list[str]:
+    """All models, as family/model."""
+    return [f"{family}/{name}" for family, models in FAMILIES.items() for name in models]
+
+
+def built(name: str) -> Model:
+    """The model of that name with the same weights and arguments each time."""
+    family, _, model = name.partition("/")
+    torch.manual_seed(0)
+    made = FAMILIES[family][model]()
+    without_dropout(made.module)
+    return made
+
+
+def cases(item: tuple[str, tuple[str, ...]]) -> Iterator[Case]:
+    """A case for each of the doors and modes of a model; item: its name, and the names of the doors."""
+    import xloom.torch  # noqa: F401
+
+    warnings.simplefilter("ignore")  # libraries warn of each other
+    name, doors = item
+    model = built(name)
+    for door in doors:
+        for mode in MODES:
+            yield f"{name} {door} {mode}", partial(_wrong, model, DOORS[door], mode)
+
+
+def step(model: Model, call: Any, mode: str) -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
+    """What a call gives on the host, and the gradients of the parameters by name, none for inference."""
+    model.module.train(mode == "training")
+    model.module.zero_grad()
+    with torch.no_grad() if mode == "inference" else nullcontext():
+        results = model.results(call)
+        if mode != "inference":
+            _loss(results).backward()
+    gradients = {name: p.grad.cpu() for name, p in model.module.named_parameters() if p.grad is not None}
+    return [result.detach().cpu() for result in results], gradients
+
+
+def _loss(results: list[torch.Tensor]) -> torch.Tensor:
+    """A number with another derivative by each element of each result."""
+    losses = [(result.float() * result.float().detach().cos()).mean() for result in results if result.requires_grad]
+    return torch.stack(losses).sum()
+
+
+def _wrong(model: Model, door: Door, mode: str) -> str:
+    ours = Model(deepcopy(model.module), *model[1:])
+    theirs = Model(deepcopy(model.module), *model[1:])
+    want, wanted = step(theirs, theirs.module, mode)
+    ours, call = door(ours)
+    got, given = step(ours, call, mode)
+    if len(got) != len(want):
+        return f"{len(got)} results for {len(want)}"
+    if given.keys() != wanted.keys():
+        return f"only one side has gradients of {sorted(given.keys() ^ wanted.keys())[:5]}"
+    least = NOISE * max((gradient.abs().max().item() for gradient in wanted.values()), default=0.0)
+    found = [_far(f"result {n}", a, b, VALUES, 0.0) for n, (a, b) in enumerate(zip(got, want, strict=True))]
+    found += [_far(f"gradient of {n}", given[n], wanted[n], GRADIENTS, least) for n in wanted]
+    return "; ".join(list(filter(None, found))[:3])
+
+
+def _far(what: str, got: torch.Tensor, want: torch.Tensor, tolerance: float, least: float) -> str:
+    """A complaint where `got` is further from `want` than `tolerance` of its largest element, or of `least`."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{what}: {got.dtype}{list(got.shape)} for {want.dtype}{list(want.shape)}"
+    if not torch.equal(torch.isfinite(got), torch.isfinite(want)):
+        return f"{what}: other elements are finite"
+    finite = torch.isfinite(want)
+    if not finite.any():
+        return ""
+    largest = max(want[finite].abs().max().item(), least)
+    error = (got - want)[finite].abs().max().item()
+    return f"{what}: off by {error:.3g} of {largest:.3g}" if error > tolerance * largest else ""

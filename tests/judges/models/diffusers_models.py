@@ -1,0 +1,125 @@
+"""Small models of diffusers, by name: networks of noise, transformers of images and of video, and autoencoders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tests.judges.models.model import Model
+
+_BLOCKS: dict[str, Any] = dict(block_out_channels=(16, 32), layers_per_block=1, norm_num_groups=8)
+_HEADS: dict[str, Any] = dict(num_attention_heads=2, attention_head_dim=8, num_layers=2)
+_DOWN: dict[str, Any] = dict(down_block_types=("DownEncoderBlock2D",) * 2)
+_CODER: dict[str, Any] = dict(block_out_channels=(16, 32), norm_num_groups=8, **_DOWN)
+_UP: dict[str, Any] = dict(up_block_types=("UpDecoderBlock2D",) * 2)
+_CROSS: dict[str, Any] = dict(
+    cross_attention_dim=16, attention_head_dim=4, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D")
+)
+
+
+def _library() -> Any:
+    import diffusers  # pyright: ignore[reportMissingImports]
+
+    return diffusers
+
+
+def _times() -> torch.Tensor:
+    return torch.tensor([3, 7])
+
+
+def _unet() -> Model:
+    kinds = dict(down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"))
+    return Model(_library().UNet2DModel(sample_size=16, **kinds, **_BLOCKS), (torch.randn(2, 3, 16, 16), _times()))
+
+
+def _unet_of_text() -> Model:
+    kinds = dict(up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), **_CROSS)
+    module = _library().UNet2DConditionModel(sample_size=16, **kinds, **_BLOCKS)
+    return Model(module, (torch.randn(2, 4, 16, 16), _times(), torch.randn(2, 5, 16)))
+
+
+def _controlnet() -> Model:
+    module = _library().ControlNetModel(conditioning_embedding_out_channels=(8, 16), **_CROSS, **_BLOCKS)
+    inputs = (torch.randn(2, 4, 16, 16), _times(), torch.randn(2, 5, 16), torch.randn(2, 3, 32, 32))
+    return Model(module, inputs)
+
+
+def _autoencoder() -> Model:
+    return Model(_library().AutoencoderKL(**_CODER, **_UP), (torch.randn(2, 3, 32, 32),))
+
+
+def _quantised_autoencoder() -> Model:
+    return Model(_library().VQModel(num_vq_embeddings=16, **_CODER, **_UP), (torch.randn(2, 3, 16, 16),))
+
+
+def _small_autoencoder() -> Model:
+    channels = dict(encoder_block_out_channels=(8, 8, 8), decoder_block_out_channels=(8, 8, 8))
+    blocks = dict(num_encoder_blocks=(1, 1, 1), num_decoder_blocks=(1, 1, 1))
+    return Model(_library().AutoencoderTiny(**channels, **blocks), (torch.randn(2, 3, 32, 32),))
+
+
+def _video_autoencoder() -> Model:
+    fields = dict(block_out_channels=(32, 64), layers_per_block=1, **_DOWN)  # its norms have 32 groups
+    return Model(_library().AutoencoderKLTemporalDecoder(**fields), (torch.randn(2, 3, 16, 16),), {"num_frames": 2})
+
+
+def _dit() -> Model:
+    fields = dict(sample_size=8, in_channels=4, out_channels=8, num_embeds_ada_norm=10)
+    classes = {"timestep": _times(), "class_labels": torch.tensor([1, 2])}
+    return Model(_library().DiTTransformer2DModel(**fields, **_HEADS), (torch.randn(2, 4, 8, 8),), classes)
+
+
+def _sd3() -> Model:
+    fields = dict(
+        sample_size=8, patch_size=2, in_channels=4, out_channels=4, caption_projection_dim=16, joint_attention_dim=16,
+        pooled_projection_dim=16,
+    )  # fmt: skip
+    inputs = dict(
+        hidden_states=torch.randn(2, 4, 8, 8), encoder_hidden_states=torch.randn(2, 5, 16),
+        pooled_projections=torch.randn(2, 16), timestep=_times(),
+    )  # fmt: skip
+    return Model(_library().SD3Transformer2DModel(**fields, **_HEADS), (), inputs)
+
+
+def _flux() -> Model:
+    fields = dict(
+        patch_size=1, in_channels=4, num_layers=1, num_single_layers=1, attention_head_dim=16, num_attention_heads=2,
+        joint_attention_dim=32, pooled_projection_dim=32, axes_dims_rope=[4, 4, 8],
+    )  # fmt: skip
+    inputs = dict(
+        hidden_states=torch.randn(2, 16, 4), encoder_hidden_states=torch.randn(2, 5, 32),
+        pooled_projections=torch.randn(2, 32), timestep=torch.tensor([0.3, 0.7]), img_ids=torch.zeros(16, 3),
+        txt_ids=torch.zeros(5, 3),
+    )  # fmt: skip
+    return Model(_library().FluxTransformer2DModel(**fields), (), inputs)
+
+
+def _ltx() -> Model:
+    fields = dict(in_channels=8, out_channels=8, cross_attention_dim=16, caption_channels=16)
+    inputs = (torch.randn(2, 12, 8), torch.randn(2, 5, 16), _times(), torch.ones(2, 5))
+    size = {"num_frames": 1, "height": 3, "width": 4}
+    return Model(_library().LTXVideoTransformer3DModel(**fields, **_HEADS), inputs, size)
+
+
+def _prior() -> Model:
+    fields = dict(embedding_dim=16, num_embeddings=5, additional_embeddings=4)
+    inputs = (torch.randn(2, 16), _times(), torch.randn(2, 16), torch.randn(2, 5, 16))
+    return Model(_library().PriorTransformer(**fields, **_HEADS), inputs)
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "unet": _unet,
+    "unet_of_text": _unet_of_text,
+    "controlnet": _controlnet,
+    "autoencoder": _autoencoder,
+    "quantised_autoencoder": _quantised_autoencoder,
+    "small_autoencoder": _small_autoencoder,
+    "video_autoencoder": _video_autoencoder,
+    "dit": _dit,
+    "sd3": _sd3,
+    "flux": _flux,
+    "ltx": _ltx,
+    "prior": _prior,
+}

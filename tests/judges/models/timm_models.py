@@ -1,0 +1,35 @@
+"""Small models of timm, by their names there, with ten classes and images of 64 pixels or what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from tests.judges.models.model import Model
+
+
+def _made(name: str, size: int = 64, **fields: Any) -> Model:
+    import timm  # pyright: ignore[reportMissingImports]
+
+    return Model(timm.create_model(name, num_classes=10, **fields), (torch.randn(4, 3, size, size),))
+
+
+_SIZED: dict[str, dict[str, Any]] = {
+    "vit_tiny_patch16_224": {"img_size": 64, "depth": 2},
+    "swin_tiny_patch4_window7_224": {"img_size": 56, "size": 56, "depths": (1, 1, 1, 1)},
+    "eva02_tiny_patch14_224": {"img_size": 56, "size": 56, "depth": 2},
+    "mixer_s32_224": {"img_size": 64},
+    "cait_xxs24_224": {"img_size": 64, "depth": 2},
+}
+_PLAIN = [
+    "resnet10t", "mobilenetv3_small_050", "regnetx_002", "ghostnet_050", "seresnet18", "convnextv2_atto",
+    "edgenext_xx_small", "inception_next_atto", "repvgg_a0", "pvt_v2_b0", "test_byobnet",
+]  # fmt: skip
+
+MODELS: dict[str, Callable[[], Model]] = {
+    **{name: partial(_made, name) for name in _PLAIN},
+    **{name: partial(_made, name, **fields) for name, fields in _SIZED.items()},
+}
