@@ -122,8 +122,8 @@ def cancellations() -> Iterator[int]:
     random = np.random.default_rng(0)
     while True:
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         try:
+            timer.start()  # which may take that long itself where others have the processor
             endless(state)
         except KeyboardInterrupt:
             pass
