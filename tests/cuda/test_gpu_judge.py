@@ -9,18 +9,16 @@ import xloom as xl
 from tests.cuda.kernel_programs import product
 from tests.judges.gpu.__main__ import main
 from tests.judges.gpu.benchmarks import measured, programs
+from tests.judges.gpu.build import kernels_of
+from tests.judges.gpu.images import Images
 from tests.judges.gpu.recorded import exact_product, files, record, recorded
-from xloom.environment import CACHE_DIR
+from xloom.cuda.ptxas import tool
+from xloom.llvm.target import target_named
 from xloom.pjrt import Client
 
 
 def judge(*arguments):
     return main(["--target", "sm_80", *arguments])
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv(CACHE_DIR.name, str(tmp_path / "cache"))
 
 
 def test_what_is_made_is_judged(tmp_path, capsys):
@@ -39,6 +37,17 @@ def test_what_is_made_is_judged(tmp_path, capsys):
 def test_without_programs_it_says_what_to_do(tmp_path, capsys):
     assert judge("--folder", str(tmp_path)) == 2
     assert "make judge-gpu-build" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(tool("ptxas") is None, reason="ptxas comes with the extra `cuda`")
+def test_machine_code_is_found_again(tmp_path, monkeypatch):
+    target = target_named("sm_80")
+    (kernel,) = kernels_of(xl.parse(product("f32", 64, 64, 64)), target)
+    monkeypatch.setattr("tests.judges.gpu.images.image_of", lambda kernel, target: b"made here")
+    images = Images(tmp_path)
+    assert images.image_of(kernel, target) == b"made here"
+    images.make(kernel, target)
+    assert images.image_of(kernel, target).startswith(b"\x7fELF")
 
 
 def test_exact_products():

@@ -5,6 +5,7 @@
 
 sources.py      the programs: samples of opcodes, kernels, random ones, JAX's and PyTorch's
 recorded.py     a program with arguments and with what it may return, as a file
+images.py       machine code, by the kernel that it is of
 build.py        records them, and assembles their kernels
 correctness.py  runs what is recorded
 benchmarks.py   bandwidth, products, attention, dispatch

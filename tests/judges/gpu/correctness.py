@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.judges.child import Case, Skipped
-from tests.judges.gpu.recorded import cache_of, files, recorded
+from tests.judges.gpu.images import Images
+from tests.judges.gpu.recorded import files, recorded
 from tests.judges.mismatch import mismatch
-from xloom.environment import CACHE_DIR
 from xloom.errors import LoweringError
 from xloom.pjrt import Client
 
@@ -31,16 +30,15 @@ class Item(NamedTuple):
 
 def cases(item: Item) -> Iterator[Case]:
     """A case for each file."""
-    os.environ[CACHE_DIR.name] = str(cache_of(Path(item.folder)))
     for path in files(Path(item.folder), item.source)[:: item.step]:
         name = f"{item.source} {path.name.partition('.')[0]}"
-        yield name, lambda path=path: judge(path, client(item.on, item.target))
+        yield name, lambda path=path: judge(path, client(item))
 
 
 @lru_cache(maxsize=1)
-def client(on: str, target: str) -> Client:
-    """The GPUs of this machine, or emulated ones."""
-    return Client.cuda_emulator(target) if on == "emulator" else Client.cuda()
+def client(item: Item) -> Client:
+    """The GPUs of this machine, with the machine code of the folder, or emulated ones."""
+    return Client.cuda_emulator(item.target) if item.on == "emulator" else Images(Path(item.folder)).client()
 
 
 def judge(path: Path, client: Client) -> str:

@@ -24,19 +24,19 @@ nn.functional.scaled_dot_product_attention nn.functional.cross_entropy nn.functi
 
 def cases(item: Item) -> Iterator[Case]:
     """A case for each program; `item.source` is the door."""
-    for name, run in DOORS[item.source](item.on, item.target):
+    for name, run in DOORS[item.source](item):
         yield f"{item.source} {name}", run
 
 
-def _jax(on: str, target: str) -> Iterator[Case]:
+def _jax(item: Item) -> Iterator[Case]:
     for name in _jax_functions() if find_spec("jax") else ():
-        yield name, lambda name=name: _by_jax(name, on, target)
+        yield name, lambda name=name: _by_jax(name, item)
 
 
-def _by_jax(name: str, on: str, target: str) -> str:
+def _by_jax(name: str, item: Item) -> str:
     import jax
 
-    device = _jax_device(on, target)
+    device = _jax_device(item)
     function, arguments = _jax_functions()[name]
     with jax.default_device(jax.devices("cpu")[0]):
         wanted = jax.tree.leaves(jax.jit(function)(*arguments))
@@ -48,12 +48,12 @@ def _by_jax(name: str, on: str, target: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _jax_device(on: str, target: str) -> Any:
+def _jax_device(item: Item) -> Any:
     import jax
 
     from xloom.jax import register_backend
 
-    register_backend("judged", lambda _: client(on, target))
+    register_backend("judged", lambda _: client(item))
     return jax.devices("judged")[0]
 
 
@@ -90,41 +90,41 @@ def _jax_functions() -> Mapping[str, tuple[Callable[..., Any], tuple[np.ndarray,
     }
 
 
-def _torch(on: str, target: str) -> Iterator[Case]:
+def _torch(item: Item) -> Iterator[Case]:
     for name in OPERATORS.split() if find_spec("torch") else ():
-        yield name, lambda name=name: _by_torch(name, on, target)
+        yield name, lambda name=name: _by_torch(name, item)
 
 
-def _by_torch(name: str, on: str, target: str) -> str:
+def _by_torch(name: str, item: Item) -> str:
     from tests.judges.op_db_case import DOORS as OF_TORCH
     from tests.judges.op_db_case import judged, operators
 
     if name not in operators():
         raise Skipped(f"op_db has no {name}")
-    _torch_device(on, target)
+    _torch_device(item)
     verdict = judged(operators()[name], "f32", OF_TORCH["device"], 2)
     wrong = [f"{kind}: {verdict[kind]}" for kind in ("forward", "gradient") if verdict[kind] not in ("pass", None)]
     return "; ".join(wrong)
 
 
 @lru_cache(maxsize=1)
-def _torch_device(on: str, target: str) -> None:
+def _torch_device(item: Item) -> None:
     import xloom.torch
 
-    xloom.torch.use_backend(client(on, target))
+    xloom.torch.use_backend(client(item))
 
 
-def _custom_calls(on: str, target: str) -> Iterator[Case]:
-    yield "a function that is given a stream", lambda: _by_stream(on, target)
+def _custom_calls(item: Item) -> Iterator[Case]:
+    yield "a function that is given a stream", lambda: _by_stream(item)
 
 
-def _by_stream(on: str, target: str) -> str:
+def _by_stream(item: Item) -> str:
     """Work of one's own between two kernels: a copy in the stream."""
     import xloom as xl
 
-    if on == "emulator":
+    if item.on == "emulator":
         raise Skipped("an emulator has no streams")
-    devices = client(on, target)
+    devices = client(item)
     driver: Any = devices.compiler.gpus[0].driver  # type: ignore[attr-defined]
 
     @xl.custom_call("judge.copy", platform="CUDA")
@@ -141,7 +141,7 @@ def _by_stream(on: str, target: str) -> str:
     return ""
 
 
-DOORS: Mapping[str, Callable[[str, str], Iterator[Case]]] = {
+DOORS: Mapping[str, Callable[[Item], Iterator[Case]]] = {
     "jax": _jax,
     "torch": _torch,
     "custom calls": _custom_calls,

@@ -70,8 +70,3 @@ def files(folder: Path, source: str) -> list[Path]:
 def recorded(path: Path) -> Recorded:
     """What a file of this judge's own has."""
     return pickle.loads(gzip.decompress(path.read_bytes()))
-
-
-def cache_of(folder: Path) -> Path:
-    """Where the machine code is."""
-    return folder / "cache"
