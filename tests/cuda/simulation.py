@@ -1,6 +1,6 @@
 """Clients on a simulated driver: all of the run time but libcuda."""
 
-from xloom.cuda.run_time.device import devices_of
+from xloom.cuda.run_time.device import CudaDevice, devices_of
 from xloom.cuda.run_time.images import image_of
 from xloom.cuda.simulated_driver.driver import simulated_driver
 from xloom.pjrt import Client
@@ -17,6 +17,12 @@ def simulated_gpus(devices=1, target="sm_80", **options):
         return image
 
     return devices_of(driver, taught), machine
+
+
+def gpu_of(client: Client, number: int = 0) -> CudaDevice:
+    """A GPU of a client."""
+    assert isinstance(client.compiler, CudaCompiler)
+    return client.compiler.gpus[number]
 
 
 def simulated_client(devices=1, target="sm_80", **options):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from tests.cuda.simulation import simulated_client
+from tests.cuda.simulation import gpu_of, simulated_client
 from xloom.calls import register_c, remove
 from xloom.calls.sanitizer import sanitize
 from xloom.cuda.emulator.executable import emulated
@@ -74,13 +74,13 @@ def on_host(view):
     if isinstance(view, tuple):
         return tuple(map(on_host, view))
     memory = (ctypes.c_uint8 * max(1, view.nbytes)).from_address(view.address)
-    return np.ndarray(view.shape, view.dtype, memory, strides=view.strides)
+    return np.ndarray(view.shape, view.dtype, memoryview(memory), strides=view.strides)
 
 
 def ran_later(module, function, *arrays):
     call = later(function)
     client, _ = simulated_client()
-    call.driver = client.compiler.gpus[0].driver
+    call.driver = gpu_of(client).driver
     found = client.compile(module).execute([client.buffer_from_host(a) for a in arrays])
     return [np.asarray(each) for each in found]
 
@@ -134,7 +134,7 @@ def test_tuples_are_flat_and_tokens_are_none():
     module = program(operands="t", result="(f32[4], (f32[2,3]))", more=more)
     call = later(swap)
     client, _ = simulated_client()
-    call.driver = client.compiler.gpus[0].driver
+    call.driver = gpu_of(client).driver
     found = client.compile(module).execute([client.buffer_from_host(X)])
     assert np.array_equal(np.asarray(found[0]), np.arange(4))
     (nested,) = found[1].ready.result()
@@ -180,7 +180,7 @@ ENTRY e { x = f32[2,3] parameter(0) i = s32[] constant(0) p = (s32[], f32[2,3]) 
   w = (s32[], f32[2,3]) while(p), condition=condition, body=body
   ROOT y = f32[2,3] get-tuple-element(w), index=1 }""")
     client, _ = simulated_client()
-    call.driver = client.compiler.gpus[0].driver
+    call.driver = gpu_of(client).driver
     (found,) = client.compile(module).execute([client.buffer_from_host(X)])
     assert np.array_equal(np.asarray(found), 8 * X)
 
@@ -199,7 +199,7 @@ ENTRY e {{ ROOT r = {result} custom-call(), custom_call_target="cuda.test", api_
     before = machine.calls.count("cuMemAllocAsync")
     (found,) = map(np.asarray, executable.execute([]))
     if handler == "stream":
-        assert found[0] == client.compiler.gpus[1].compute
+        assert found[0] == gpu_of(client, 1).compute
     else:
         assert found[1] == 1 and found[3] and found[4] == 8
         assert machine.calls.count("cuMemAllocAsync") >= before + 2  # the result, and what it asked for

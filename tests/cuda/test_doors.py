@@ -69,7 +69,7 @@ def test_run_on_the_emulator(model):
 
 @pytest.fixture
 def one_gpu(monkeypatch):
-    monkeypatch.setattr(cuda, "gpus", lambda count=None: simulated_gpus(count)[0])
+    monkeypatch.setattr(cuda, "gpus", lambda count=None: simulated_gpus(count or 1)[0])
 
 
 def test_run_and_measure_on_a_gpu(model, one_gpu):

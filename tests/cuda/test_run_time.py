@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from tests.cuda.simulation import simulated_client
+from tests.cuda.simulation import gpu_of, simulated_client
 from xloom.cuda.driver import libcuda
 from xloom.cuda.run_time.device import CudaDevice
 from xloom.errors import OutOfMemoryError, UnsupportedError
@@ -15,6 +15,7 @@ from xloom.hlo.dtype import bf16
 from xloom.hlo.shape import Layout
 from xloom.pjrt import Client, PjrtError
 from xloom.pjrt.compiler import CpuCompiler
+from xloom.pjrt.cuda import CudaProgram
 from xloom.status_code import Code
 
 SOFTMAX = """HloModule softmax
@@ -146,9 +147,10 @@ def test_memory_goes_back_when_arrays_are_gone():
     for _ in range(5):
         (x,) = executable.execute([x])
     x.block_until_ready()
-    client.compiler.gpus[0].synchronize()
+    gpu_of(client).synchronize()
     gc.collect()
     stats = client.devices[0].memory_stats()
+    assert stats is not None
     assert stats["bytes_in_use"] == x.nbytes and stats["num_allocs"] >= 6
     assert stats["peak_bytes_in_use"] >= 2 * x.nbytes and stats["bytes_limit"] == machine.memory.limit
 
@@ -167,7 +169,7 @@ def test_donated_memory_is_the_results():
     x, y = (client.buffer_from_host(normal(4096)) for _ in range(2))
     for buffer in (x, y):
         buffer.block_until_ready()
-    client.compiler.gpus[0].sweep()
+    gpu_of(client).sweep()
     place = x.ready.value.pointer
     (z,) = executable.execute([x, y])
     assert z.ready.value.pointer == place and x.is_deleted
@@ -198,7 +200,7 @@ def spoiled(client, monkeypatch):
     """A run whose kernel reads memory that is not there: its arena is one byte."""
     executable = client.compile(xl.parse(SOFTMAX))
     x = client.buffer_from_host(normal(8, 100))
-    gpu = client.compiler.gpus[0]
+    gpu = gpu_of(client)
     array = x.block_until_ready().ready.value
     gpu.driver.call("cuCtxPushCurrent_v2", gpu.context)
     gpu.driver.call("cuMemFreeAsync", array.pointer, gpu.compute)
@@ -250,7 +252,9 @@ def test_shared_memory_that_launches_ask_for_and_a_state_of_the_device():
 ENTRY e { a = bf16[256,128] parameter(0) b = bf16[128,256] transpose(a), dimensions={1,0}
   ROOT c = bf16[256,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
     executable = client.compile(xl.parse(text))
-    asked = [kernel.dynamic_shared_bytes for kernel in executable.executable.program.executable.tape.kernels]
+    program = executable.executable.program
+    assert isinstance(program, CudaProgram)
+    asked = [kernel.dynamic_shared_bytes for kernel in program.executable.tape.kernels]
     (c,) = executable.execute([client.buffer_from_host(a)])
     wide = a.astype(np.float32)
     np.testing.assert_allclose(np.asarray(c).astype(np.float32), wide @ wide.T, rtol=0.02, atol=0.5)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from tests.cuda.simulation import simulated_client
+from tests.cuda.simulation import gpu_of, simulated_client
 from xloom.calls import remove
 from xloom.cuda.emulator.executable import emulated
 from xloom.cuda.user_kernels import cuda_source, register_kernel, register_kernel_object
@@ -177,7 +177,7 @@ def test_kernels_of_numba(monkeypatch):
     register_kernel_object("user.kernel", of_library("numba.cuda.dispatcher", __getitem__=configured), grid=2, block=32)
     (found,) = client.compile(xl.parse(MODULE)).execute([client.buffer_from_host(X)])
     assert np.array_equal(np.asarray(found), 2 * X + 1)
-    assert seen == [((2, 1, 1), (32, 1, 1), ("stream", client.compiler.gpus[0].compute), 0)]
+    assert seen == [((2, 1, 1), (32, 1, 1), ("stream", gpu_of(client).compute), 0)]
 
 
 def test_kernels_of_cupy(monkeypatch):
@@ -207,7 +207,7 @@ def test_kernels_of_cupy(monkeypatch):
     )
     (found,) = client.compile(xl.parse(MODULE)).execute([client.buffer_from_host(X)])
     assert np.array_equal(np.asarray(found), 2 * X + 5)
-    assert seen == [((1, 1, 1), (6, 1, 1), 128, 5)] and streams == [client.compiler.gpus[0].compute]
+    assert seen == [((1, 1, 1), (6, 1, 1), 128, 5)] and streams == [gpu_of(client).compute]
 
 
 def test_kernels_of_triton(monkeypatch):
@@ -232,7 +232,7 @@ def test_kernels_of_triton(monkeypatch):
     register_kernel_object("user.kernel", kernel, grid=3, options={"BLOCK": 64})
     (found,) = client.compile(xl.parse(MODULE)).execute([client.buffer_from_host(X)])
     assert np.array_equal(np.asarray(found), 20 * X)
-    assert seen == [client.compiler.gpus[0].compute, ((3, 1, 1), 64, True, "float32")]
+    assert seen == [gpu_of(client).compute, ((3, 1, 1), 64, True, "float32")]
 
 
 def test_what_is_no_kernel():
