@@ -68,6 +68,7 @@ LAYERS = [
     ["xloom.pjrt.capi"],
     [f"xloom.torch.{name}" for name in ("arrays", "dtypes", "lapack", "metrics", "strides")],
     ["xloom.torch.lowering"],
+    ["xloom.supported_package"],
     ["xloom.jax", "xloom.torch"],
     ["xloom.torch.lazy"],
     ["xloom.torch.lazy.compatibility"],

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
-import xloom
-from xloom.errors import UnsupportedError
+from xloom.supported_package import SupportedPackage
 
 OLDEST, NEWEST = (0, 8, 0), (0, 10, 2)
 """The first and the last release that is tested. Later ones are taken as long as they have what is reached into."""
@@ -37,31 +35,8 @@ def check_version() -> None:
     """Raises UnsupportedError for a JAX that xloom does not work with; it says which of the two must change."""
     import jax
 
-    missing = [f"{module}.{name}" for module, names in REACHED_INTO.items() for name in _absent(module, names.split())]
-    found = tuple(jax.__version_info__)
-    if not missing and found >= OLDEST:
-        return
-    oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
-    if found < OLDEST:
-        hint = f"update JAX: pip install jax=={newest}"
-    elif found > NEWEST:
-        hint = f"update xloom, or go back to the last JAX that this one is made for: pip install jax=={newest}"
-    else:
-        hint = f"install JAX again, it is not complete: pip install --force-reinstall jax=={jax.__version__}"
-    lacks = f", which lacks {', '.join(missing)}" if missing else ""
-    raise UnsupportedError(
-        f"xloom {xloom.__version__} is made for JAX {oldest} to {newest}, and this is JAX {jax.__version__}{lacks}",
-        hint=hint,
-    )
-
-
-def _absent(module: str, names: list[str]) -> list[str]:
-    parent, _, last = module.rpartition(".")
-    try:
-        found = import_module(module)
-    except ImportError:  # some are attributes of a module
-        found = getattr(import_module(parent), last, None)
-    return [name for name in names if not hasattr(found, name)]
+    jax_package = SupportedPackage("JAX", "jax", OLDEST, NEWEST, REACHED_INTO)
+    jax_package.check(tuple(jax.__version_info__), jax.__version__)
 
 
 def type_registration() -> tuple[Callable[[str, Any], None], Callable[[str, Any], Any]]:

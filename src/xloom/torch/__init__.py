@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from xloom.torch.versions import check_version
+
+check_version()  # before anything reaches into torch
+
 from xloom.torch import metrics
 from xloom.torch.custom_calls import custom_call
 from xloom.torch.lazy.compatibility.torch_xla import device, devices, install_as_torch_xla, met, xm

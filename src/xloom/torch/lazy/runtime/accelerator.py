@@ -44,7 +44,7 @@ _ANSWERS = {
 
 def register() -> None:
     """Has torch ask these."""
-    if not hasattr(torch._C, "_scatter"):  # where torch is for CPUs alone
+    if not torch.cuda.is_available():  # torch's own, where it has one, wants streams of a GPU
         torch._C._scatter = _scatter  # type: ignore[attr-defined]
     for name, answer in _ANSWERS.items():
         if hasattr(torch._C, name):  # some are not in each of torch's versions
