@@ -65,7 +65,7 @@ def test_older_caller(name):
     message = text_at(text.address, text.size)
     errors.destroy(error)
     assert f"{name}: the arguments have {args.struct_size} bytes" in message
-    assert "Install a newer jaxlib" in message
+    assert "install a newer jaxlib" in message
 
 
 def test_an_older_caller_gets_the_fields_that_it_has():

@@ -16,6 +16,7 @@ PIPELINE = (
     "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,"
     "reduction-widening,call-inlining,"
     "tuple-simplification,single-window-simplification,algebraic-simplification,layout-simplification,constant-folding,"
+    "sign-sharing,"
     "algebraic-simplification,while-loop-simplification,while-loop-invariant-code-motion,integer-range-simplification,"
     "choice-sinking,mask-sharing,cse,dce"
 )

@@ -132,9 +132,10 @@ def _check_readable(x: Any) -> None:
     try:
         x.unsafe_buffer_pointer()
     except Exception as error:
-        if not str(error).startswith("UNIMPLEMENTED"):
+        told = str(error).partition("\n")[0]
+        if not told.startswith("UNIMPLEMENTED"):
             raise
-        raise BufferError(f"DLPack lends no memory that the host cannot read: {error}. np.asarray copies it") from None
+        raise BufferError(f"DLPack lends no memory that the host cannot read: {told}; np.asarray copies it") from None
 
 
 def exchange_arrays(platform: str) -> None:

@@ -36,6 +36,7 @@ from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry
 from xloom.passes.runner import PassRun, run_passes
 from xloom.passes.scan_expansion import ScanExpansion
+from xloom.passes.sign_sharing import SignSharing
 from xloom.passes.single_window_simplification import SingleWindowSimplification
 from xloom.passes.tuple_simplification import TupleSimplification
 from xloom.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
@@ -78,6 +79,7 @@ __all__ = [
     "ResultRounding",
     "RowMajorEntry",
     "ScanExpansion",
+    "SignSharing",
     "SingleWindowSimplification",
     "SpmdPartitioning",
     "TupleSimplification",
