@@ -21,6 +21,7 @@ from xloom.cpu.entry.timed_twin import TimedTwin
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.checked_executable import CheckedExecutable, checked
+from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable, checked_spmd
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable
 from xloom.cpu.runtime.interpreted_checks import InterpretedChecks
@@ -54,19 +55,19 @@ keys = cache.Cache(1 << 20)
 
 def compile(
     module: Module, target: Target | None = None, *, check: Collection[str] | None = None
-) -> Executable | DynamicExecutable | CheckedExecutable:
+) -> Executable | DynamicExecutable | CheckedExecutable | CheckedSpmdExecutable:
     """Native code for `module`, which stays as it is, made for `target`: for the host unless $XLOOM_TARGET says else.
 
     Runs raise CheckError where they do what `check` names of `xloom.checks.VALUE_CHECKS`, $XLOOM_CHECK if it is None:
-    not those of programs of several devices, nor with arrays of dynamic size and effects.
+    not those with arrays of dynamic size that have effects, or several devices.
     Raises VerifyError for an invalid module, LoweringError for what has no native code and for a target whose code
     does not run here, XloomError for a check that there is not.
     """
     target = target or process_target()
     wanted = checks.value_checks() if check is None else checks.known_value_checks(check)
-    if wanted and not is_spmd(module) and not has_dynamic(module) and overgrown_call(module.entry) is None:
+    if wanted and not has_dynamic(module) and overgrown_call(module.entry) is None:
         verify(module)
-        return checked(module, wanted, partial(_compiled, target=target))
+        return (checked_spmd if is_spmd(module) else checked)(module, wanted, partial(_compiled, target=target))
     executable = _compiled(module, target)
     if wanted and isinstance(executable, DynamicExecutable) and not Effects().of_computation(module.entry):
         return InterpretedChecks(executable, wanted)

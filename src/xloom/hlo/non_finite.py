@@ -28,7 +28,7 @@ _MAKES = {
     **dict.fromkeys(("exponential", "exponential-minus-one", "sinh", "cosh", "reduce-precision"), _INF),
 }
 """Of real operands; complex arithmetic makes both."""
-_REGIONS = frozenset(("reduce", "reduce-window", "scan", "select-and-scatter", "scatter", "map", "all-reduce"))
+_REGIONS = frozenset(("reduce", "reduce-window", "scan", "select-and-scatter", "scatter", "map"))
 """What makes what the computations do that it calls."""
 _MOVES = frozenset(("copy", "reshape", "transpose", "reverse", "broadcast", "concatenate", "bitcast", "complex"))
 _SUMS = frozenset(("add", "subtract", "negate"))

@@ -15,6 +15,7 @@ from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.checked_executable import CheckedExecutable
+from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Direct, Executable
 from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
@@ -207,10 +208,10 @@ class CpuCompiler(Compiler):
     def compile(self, module: Module) -> Program:
         """Native code. Raises LoweringError for what has none."""
         executable = compile_for_cpu(module, self.target)
+        if isinstance(executable, SpmdExecutable | CheckedSpmdExecutable):
+            return SpmdNative(executable)
         if not is_spmd(declaration_of(module)):
             return Native(executable)
-        if isinstance(executable, SpmdExecutable):
-            return SpmdNative(executable)
         raise LoweringError(
             "arrays of dynamic size on several devices have no native code",
             where=module.name,
@@ -255,7 +256,7 @@ class Native:
 class SpmdNative:
     """Native code of several devices."""
 
-    def __init__(self, executable: SpmdExecutable):
+    def __init__(self, executable: SpmdExecutable | CheckedSpmdExecutable):
         self._executable = executable
         self.memory = executable.memory
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from xloom.hlo.computation import Computation
+from xloom.hlo.dtype import s32
 from xloom.hlo.index_operands import index_arithmetic, index_operands
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import InputOutputAlias, Module
 from xloom.hlo.non_finite import KINDS, NAN, has_non_finite_constant, is_inexact, made_by
 from xloom.hlo.poisoned_results import POISONED, used_leaves
-from xloom.hlo.shape import Shape, tuple_shape
+from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.base import pin_roots
 from xloom.passes.dce import remove_unreachable_computations
 from xloom.passes.instrumentation.coverage import Leaves, covered_leaves, covered_state, joined_results
 from xloom.passes.instrumentation.likely_loops import likely_loops
 from xloom.passes.instrumentation.predicates import FLAG, Predicates, logical_or
 from xloom.passes.loops import element_of, is_element
+from xloom.passes.rewrite import Rewriter
 from xloom.passes.runner import run_passes
 
+_NUMBER = array_shape(s32, ())
 _FIRST = "effect-ordering,call-naming,inlining,async-simplification,call-inlining,tuple-simplification,dce"
 
 
@@ -35,12 +39,35 @@ def instrumented(module: Module, checks: Collection[str], *, exact: bool) -> Mod
     run_passes(copy, _FIRST, verify=False)
     pin_roots(copy)
     flag = _Instrumentation(copy, frozenset(checks), exact).flag_of(copy.entry, frozenset())
-    if flag is None:
+    return None if flag is None else _with_result(copy, flag)
+
+
+def numbered(module: Module, checks: Collection[str]) -> tuple[Module, list[Instruction]] | None:
+    """As `instrumented` and exact, with s32[] instead: 0, or the number, from 1, of the first instruction that did it.
+
+    With those instructions of the entry, by number; of a loop that is all that it does. What collectives make of the
+    elements of several devices is not looked at: what they get may be another device's.
+    """
+    copy = module.clone("")
+    copy.config.is_scheduled = False
+    run_passes(copy, _FIRST, verify=False)
+    pin_roots(copy)
+    flags = _Instrumentation(copy, frozenset(checks), exact=True).flags_of(copy.entry)
+    if not flags:
         return None
+    make = Rewriter(copy.entry)
+    number = make.constant(_NUMBER, 0)
+    for k, (_, flag) in reversed([*enumerate(flags)]):
+        number = make.make("select", _NUMBER, [flag, make.constant(_NUMBER, k + 1), number])
+    return _with_result(copy, number), [instruction for instruction, _ in flags]
+
+
+def _with_result(copy: Module, flag: Instruction) -> Module:
+    """The module with one more result, a scalar."""
     entry, config = copy.entry, copy.config
     is_tuple = entry.root.shape.is_tuple
     if config.result_layout is not None:
-        config.result_layout = tuple_shape([*_elements_of(config.result_layout), FLAG])
+        config.result_layout = tuple_shape([*_elements_of(config.result_layout), flag.shape])
     config.input_output_alias = [
         InputOutputAlias(a.output_index if is_tuple else (0,), a.parameter, a.parameter_index, a.must)
         for a in config.input_output_alias
@@ -65,36 +92,51 @@ class _Instrumentation:
 
         None where there is nothing to look at; `result` are the leaves of the result that are covered.
         """
+        flags = [flag for _, flag in self.flags_of(computation, result, likely_loops(computation.post_order()))]
+        return Predicates(computation, self._or).either(flags) if flags else None
+
+    def flags_of(
+        self,
+        computation: Computation,
+        result: Leaves = frozenset(),
+        loops: Mapping[Instruction, object] = MappingProxyType({}),
+    ) -> list[tuple[Instruction, Instruction]]:
+        """Instructions, and pred[] for each; one of several whose `loops` are the same."""
         make = Predicates(computation, self._or)
         order = computation.post_order()
         covered = {} if self._exact or not self._kinds else covered_leaves(computation, result, self._kinds)
         arithmetic = index_arithmetic(computation) if "overflow" in self._checks else set()
-        flags: list[Instruction] = []
+        flags: list[tuple[Instruction, Instruction]] = []
         joined = frozenset() if self._exact else joined_results(computation, self._kinds)
-        loops = likely_loops(order)
         together: defaultdict[object, list[Instruction]] = defaultdict(list)
         for instruction in order:
+            leaves = covered.get(instruction, frozenset())
             if instruction.opcode == "while":
-                flags += self._while(instruction, covered.get(instruction, frozenset()))
+                found = self._while(instruction, leaves)
             elif instruction.opcode == "conditional":
-                flags += self._conditional(instruction, covered.get(instruction, frozenset()))
+                found = self._conditional(instruction, leaves)
             else:
-                is_joined = instruction in joined
-                found = self._values(make, instruction, covered.get(instruction, frozenset()), is_joined)
+                values = self._values(make, instruction, leaves, instruction in joined)
                 if instruction in loops:
-                    together[loops[instruction]] += found
-                    found = []
-                if "oob" in self._checks:
-                    for use in index_operands(instruction):
-                        found += make.out_of_range(instruction.operands[use.number], use)
-                if "unwritten" in self._checks and instruction.opcode == "custom-call":
-                    instruction.frontend_attributes = {**instruction.frontend_attributes, POISONED: "true"}
-                    found += [make.poison(_leaf(instruction, index)) for index in used_leaves(instruction)]
-                if instruction in arithmetic:
-                    found.append(make.overflows(instruction))
-                flags += [make.any(each) for each in found]
-        flags += [make.any(make.either(each)) for each in together.values() if each]
-        return make.either(flags) if flags else None
+                    together[loops[instruction]] += values
+                    values = []
+                found = [make.any(each) for each in [*values, *self._others(make, instruction, arithmetic)]]
+            if found:
+                flags.append((instruction, make.either(found)))
+        return flags + [(each[0], make.any(make.either(each))) for each in together.values() if each]
+
+    def _others(self, make: Predicates, instruction: Instruction, arithmetic: set[Instruction]) -> list[Instruction]:
+        """Where indices are out of range or overflow, and what is not written."""
+        found: list[Instruction] = []
+        if "oob" in self._checks:
+            for use in index_operands(instruction):
+                found += make.out_of_range(instruction.operands[use.number], use)
+        if "unwritten" in self._checks and instruction.opcode == "custom-call":
+            instruction.frontend_attributes = {**instruction.frontend_attributes, POISONED: "true"}
+            found += [make.poison(_leaf(instruction, index)) for index in used_leaves(instruction)]
+        if instruction in arithmetic:
+            found.append(make.overflows(instruction))
+        return found
 
     def _values(self, make: Predicates, instruction: Instruction, covered: Leaves, joins: bool) -> list[Instruction]:
         """Where NaNs and infinities are, or are made; also those of arrays that it `joins`."""
@@ -179,7 +221,7 @@ def _with_flag(computation: Computation, value: Instruction, flag: Instruction) 
         parts = [*value.operands]
     else:
         parts = [element_of(value, k) for k in range(len(value.shape.elements))] if value.shape.is_tuple else [value]
-    shape = tuple_shape([*_elements_of(value.shape), FLAG])
+    shape = tuple_shape([*_elements_of(value.shape), flag.shape])
     return computation.add(Instruction("tuple", "tuple", shape, [*parts, flag]))
 
 
