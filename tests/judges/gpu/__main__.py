@@ -106,7 +106,11 @@ class Judge:
         item = Item(str(self._folder), source, options.on, options.target, options.step)
         verdicts = list(_until(run_cases(where, [item], min(_TIMEOUT, seconds)), seconds))
         counts = Counter(v["status"] for v in verdicts)
-        wrong = [f"{v['name']} {v['status']}: {v['message']}" for v in verdicts if v["status"] in ("fail", "crash", "unsupported")]
+        wrong = [
+            f"{v['name']} {v['status']}: {v['message']}"
+            for v in verdicts
+            if v["status"] in ("fail", "crash", "unsupported")
+        ]
         return {**counts, "wrong": wrong}
 
     def _benchmarks(self, seconds: float) -> dict[str, Any]:
