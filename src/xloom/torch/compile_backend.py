@@ -20,6 +20,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
+from xloom.errors import UnsupportedError
 from xloom.passes import parse_pipeline, run_passes
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
@@ -27,6 +28,7 @@ from xloom.torch.dynamic_graph import DynamicGraph
 from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import Translated, translate
 from xloom.torch.graph_memory import read_from_owners
+from xloom.torch.graph_on_gpu import device_of
 
 
 def compile_graph(
@@ -43,11 +45,15 @@ def compile_graph(
     The first `strided` results, or all, lie in memory as torch's do: with `views`, as views where they share it.
     `weights` are the numbers of arguments that are expected to stay as they are, `passes` a pipeline to run first.
     """
-    prepare = partial(_prepared, weights=weights, passes=passes)
+    device = device_of(arguments)
+    # what is kept of weights is compared in the host's memory
+    prepare = partial(_prepared, weights=weights if device is None else (), passes=passes)
     if any(_is_symbolic(a) for a in arguments):
+        if device is not None:
+            raise UnsupportedError("a graph of dynamic shapes on a GPU", hint="torch.compile(..., dynamic=False)")
         return make_boxed_func(DynamicGraph(graph, prepare, strided=strided, views=views))
     translated = prepare(translate(graph, arguments, strided=strided))
-    program = CompiledGraph(translated, views=views)
+    program = CompiledGraph(translated, views=views, device=device)
 
     def run(boxed: list[Any]) -> list[Any]:
         results = program(boxed)

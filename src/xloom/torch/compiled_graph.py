@@ -1,4 +1,4 @@
-"""A translated graph, compiled: torch's CPU tensors in, tensors out, nothing copied."""
+"""A translated graph, compiled: torch's tensors in, of the host or of a GPU, tensors out, nothing copied."""
 
 from __future__ import annotations
 
@@ -20,20 +20,25 @@ from xloom.torch.dtypes import torch_dtype
 from xloom.torch.frozen.division import spelled
 from xloom.torch.frozen.kept_values import KeptValues
 from xloom.torch.fx_graph import Given, Same, Translated
+from xloom.torch.graph_on_gpu import GraphOnGpu
 from xloom.torch.strides import contiguous_strides, inverse
 
 
 class CompiledGraph:
     """Called with the graph's arguments, gives the list of its results."""
 
-    def __init__(self, translated: Translated, *, views: bool = True):
-        """With `views`, results in one memory are views; those of a function of autograd cannot be written to."""
+    def __init__(self, translated: Translated, *, views: bool = True, device: torch.device | None = None):
+        """With `views`, results in one memory are views; those of a function of autograd cannot be written to.
+
+        `device` is the GPU that its tensors are on, None where they are the host's."""
         self.translated = translated
         self._views = views
-        compiled = CpuCompiler().compile(translated.module)
-        # translated graphs have no dynamic dimensions, and run on one device
-        assert isinstance(compiled, Native) and isinstance(compiled.executable, Executable | CheckedExecutable)
-        self._executable = compiled.executable
+        self._on_gpu = None if device is None else GraphOnGpu(translated.module, device)
+        if self._on_gpu is None:
+            compiled = CpuCompiler().compile(translated.module)
+            # translated graphs have no dynamic dimensions, and run on one device
+            assert isinstance(compiled, Native) and isinstance(compiled.executable, Executable | CheckedExecutable)
+            self._executable = compiled.executable
         self._pool = MemoryPool()
         shapes = leaf_shapes(translated.module.entry.root.shape)
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
@@ -71,8 +76,10 @@ class CompiledGraph:
             tensors.append(torch.empty(2, dtype=torch.int64, device="cpu").random_().view(torch.uint64))
         if self._kept is not None:
             tensors += self._kept([arguments[s] if isinstance(s, int) else s for s in self._sources])
-        results = [make() for make in self._makers]
-        if self._has_calls:
+        results = [] if self._on_gpu is not None else [make() for make in self._makers]
+        if self._on_gpu is not None:
+            results = self._on_gpu([t.to(self._on_gpu.device) for t in tensors])
+        elif self._has_calls:
             self._executable.call_into([*map(as_array, tensors)], [*map(as_array, results)])
         else:
             self._executable.call_at(

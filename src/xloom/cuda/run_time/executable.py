@@ -96,18 +96,19 @@ class CudaExecutable:
         arguments: Sequence[CudaArray],
         donated: frozenset[int] = frozenset(),
         place: Place | None = None,
+        into: Sequence[Lent] | None = None,
     ) -> list[CudaArray]:
         """Gives a device the program's work, for the leaves of its arguments; the leaves of its result come later.
 
-        The results may take the memory of arguments that are `donated`. Of a program for several devices, `place` says
-        which of them it is; each has a thread that runs it. Raises DriverError for what is refused, or what
-        went wrong before, and OutOfMemoryError.
+        The results may take the memory of arguments that are `donated`, or are made in the memory `into`. Of a program
+        for several devices, `place` says which of them it is; each has a thread that runs it. Raises DriverError for
+        what is refused, or what went wrong before, and OutOfMemoryError.
         """
         with device:
             ours = self._on(device)
             for argument in arguments:
                 device.follow(device.compute, argument.completion)
-            results = self._results(device, arguments, donated)
+            results = self._results(device, arguments, donated) if into is None else list(into)
             arena = ours.arena or device.memory.allocate(self.program.arena_bytes)
             pointers = [each.pointer for each in (*arguments, *results, arena, ours.constants)]
             place = place or Place()

@@ -1,0 +1,76 @@
+"""Graphs of torch's on a GPU: torch's tensors of the host stand for a GPU's, whose memory a simulated driver lends."""
+
+import pytest
+import torch
+
+from tests.cuda.simulation import simulated_gpus
+from xloom.cuda.driver.entry_points import NON_BLOCKING
+from xloom.errors import UnsupportedError
+from xloom.torch import graph_on_gpu
+from xloom.torch.compile_backend import compile_graph
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU, with a stream of torch's, and memory that both know."""
+    (gpu,), machine = simulated_gpus()
+    with gpu:
+        stream = gpu.driver.made("cuStreamCreate", NON_BLOCKING)
+    made = []
+
+    def lent(*arguments, **options):
+        with gpu:
+            block = gpu.memory.allocate(4096)
+        made.append(block)
+        gpu.synchronize()
+        memory = machine.memory.part(block.pointer, 4096)
+        dims, dtype, _ = arguments
+        return torch.from_numpy(memory).view(dtype)[: torch.Size(dims).numel()].view(dims)
+
+    monkeypatch.setattr(graph_on_gpu, "_gpu", lambda ordinal: gpu)
+    monkeypatch.setattr(graph_on_gpu, "current_stream", lambda device: stream)
+    monkeypatch.setattr(graph_on_gpu, "empty", lent)
+    monkeypatch.setattr("xloom.torch.compile_backend.device_of", lambda arguments: torch.device("cpu"))
+    gpu.torch_stream, gpu.lent, gpu.machine = stream, lent, machine
+    return gpu
+
+
+def graph_of(function, *examples):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(function)(*examples)
+
+
+def test_tensors_are_read_and_written_where_they_are(gpu):
+    x, y = (gpu.lent((8, 4), torch.float32, None) for _ in range(2))
+    x.copy_(torch.randn(8, 4))
+    y.copy_(torch.randn(8, 4))
+
+    def f(x, y):
+        return [torch.tanh(x) + y, x @ y.t()]
+
+    compiled = compile_graph(graph_of(f, x, y), [x, y])
+    copies = gpu.machine.calls.count("cuMemcpyHtoDAsync_v2")
+    first, second = compiled([x, y])
+    copied = gpu.machine.calls.count("cuMemcpyHtoDAsync_v2") - copies
+    assert copied <= 1  # of constants, the first time
+    gpu.driver.functions["cuCtxPushCurrent_v2"](gpu.context)
+    gpu.driver.call("cuStreamSynchronize", gpu.torch_stream)  # which waits for the program
+    gpu.driver.functions["cuCtxPopCurrent_v2"](None)
+    torch.testing.assert_close(first, torch.tanh(x) + y)
+    torch.testing.assert_close(second, x @ y.t())
+
+
+def test_dynamic_shapes_and_several_gpus_are_refused():
+    class Tensor(torch.Tensor):
+        device = None  # type: ignore[assignment]
+
+    found = []
+    for number in range(2):
+        tensor = torch.empty(0).as_subclass(Tensor)
+        tensor.device = torch.device("cuda", number)
+        found.append(tensor)
+    assert graph_on_gpu.device_of([found[0], 3]) == torch.device("cuda", 0)
+    assert graph_on_gpu.device_of([torch.empty(2)]) is None
+    with pytest.raises(UnsupportedError, match=r"a graph has tensors of cuda:0, cuda:1"):
+        graph_on_gpu.device_of(found)
