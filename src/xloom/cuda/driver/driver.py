@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-from xloom.cuda.driver.results import SUCCESS, DriverError
+from xloom.cuda.driver.results import SUCCESS, DriverError, hint_of
 
 
 class Driver:
@@ -22,7 +22,7 @@ class Driver:
         """Calls an entry point. Raises DriverError for what it refuses, or what earlier work did wrong."""
         result = self.functions[entry](*arguments)
         if result != SUCCESS:
-            raise DriverError(result, entry)
+            raise DriverError(result, f"calling {entry}", hint=hint_of(result))
 
     def made(self, entry: str, *arguments: Any, kind: Any = ctypes.c_void_p) -> Any:
         """What an entry point writes to its first argument: a handle, or a number of `kind`; None for null."""

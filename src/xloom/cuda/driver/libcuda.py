@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from xloom.cuda.driver.driver import Driver
 from xloom.cuda.driver.entry_points import ENTRY_POINTS, prototype
-from xloom.cuda.driver.results import SUCCESS, DriverError
+from xloom.cuda.driver.results import SUCCESS, DriverError, hint_of
 from xloom.errors import UnsupportedError
 
 LIBRARY = "libcuda.so.1"
@@ -33,5 +33,5 @@ def libcuda() -> Driver:
     driver = Driver({name: prototype(name)((name, library)) for name in ENTRY_POINTS}, LIBRARY)
     result = driver.functions["cuInit"](0)
     if result != SUCCESS:
-        raise DriverError(result, f"cuInit of {LIBRARY}")
+        raise DriverError(result, f"cuInit of {LIBRARY}", hint=hint_of(result) or "nvidia-smi says what is wrong")
     return driver

@@ -106,15 +106,16 @@ _CODES = {
 _RESTART = "the device's context is lost, with all arrays in it: start the process again"
 
 
+def hint_of(result: int) -> str:
+    """What helps with a CUresult, where that is known."""
+    return _HINTS.get(result, _RESTART if result in STICKY else "")
+
+
 class DriverError(XloomError):
     """The CUDA driver refuses a call, or a kernel failed. Act: by the name of its result; the message has it."""
 
     def __init__(self, result: int, did: str, *, where: str = "", hint: str = ""):
-        super().__init__(
-            f"{did}: {name_of(result)}",
-            where=where,
-            hint=hint or _HINTS.get(result, _RESTART if result in STICKY else ""),
-        )
+        super().__init__(f"{did}: {name_of(result)}", where=where, hint=hint or hint_of(result))
         self.result = result
         """CUresult."""
 

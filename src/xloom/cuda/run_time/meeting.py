@@ -29,7 +29,8 @@ class Meeting:
             self._change.notify_all()
             self._change.wait_for(lambda: self._failure is not None or len(told) == len(members))
             if self._failure is not None:
-                raise EvaluationError(f"another device failed: {self._failure}")
+                hint = "the arrays of that device have the error itself"
+                raise EvaluationError(f"another device failed: {self._failure}", hint=hint)
             self._left[what] = self._left.get(what, 0) + 1
             if self._left[what] == len(members):
                 del self._told[what], self._left[what]

@@ -39,7 +39,8 @@ def register_kernel_object(
     def call(out: Any, *inputs: Any) -> None:
         views = [*views_in(inputs), *views_in((out,))]
         if not views:
-            raise CustomCallError(f"the kernel of custom call {name!r} is given no array")
+            message = f"the kernel of custom call {name!r} is given no array"
+            raise CustomCallError(message, hint="it launches nothing of tokens alone: give the call an array")
         given = views if arguments is None else arguments(out, *inputs)
         sizes = [size_of(each, out, inputs) for each in (grid, block)]
         launch(kernel, sizes[0], sizes[1], shared_bytes, views[0].stream, given, options or {})

@@ -46,7 +46,8 @@ def register_kernel(
     def call(out: Any, *inputs: Any) -> None:
         views = [*views_in(inputs), *views_in((out,))]
         if not views:
-            raise CustomCallError(f"the kernel {symbol or name!r} is given no array")
+            message = f"the kernel {symbol or name!r} is given no array"
+            raise CustomCallError(message, hint="it launches nothing of tokens alone: give the call an array")
         memory = views[0].memory
         target = memory.target
         if is_source and target.name not in made:
