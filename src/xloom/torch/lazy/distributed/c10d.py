@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import ScriptObject, Tensor
 from torch.distributed import ReduceOp, Work
-from torch.utils._pytree import tree_leaves
 
 from xloom.torch.lazy.distributed.collectives import Group, joined, rows, shaped, split, stacked, zeros_like
 from xloom.torch.lazy.distributed.process_group import group_of
 from xloom.torch.lazy.recording.table import handles
 from xloom.torch.lazy.recording.trace import Value
+from xloom.torch.lazy.tensor.argument_tensors import argument_tensors
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 
 _done: Callable[[Any], Work] = torch._C._distributed_c10d._create_work_from_future  # type: ignore[attr-defined]
@@ -53,7 +53,7 @@ def _collective(name: str) -> Callable[[Callable[..., None]], Callable[..., None
         def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
             method(*args, **(kwargs or {}))
             future = torch.futures.Future()
-            future.set_result(tree_leaves(args[0]))
+            future.set_result(list(argument_tensors(args[:1])))
             work = _done(future).boxed()
             return (args[0], work) if returns_tensors else work
 

@@ -10,13 +10,13 @@ import torch
 from torch import ScriptObject, Tensor
 from torch._C._distributed_c10d import PrefixStore, _resolve_process_group
 from torch.distributed import ProcessGroup, ProcessGroupGloo, Work
-from torch.utils._pytree import tree_leaves
 
 from xloom.errors import DistributedError
 from xloom.torch.lazy.distributed.collectives import Group, Programs, ThroughHost
 from xloom.torch.lazy.distributed.device_mesh import register_tensors
 from xloom.torch.lazy.distributed.joining import join
 from xloom.torch.lazy.runtime import device_client, device_module
+from xloom.torch.lazy.tensor.argument_tensors import argument_tensors
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 
 
@@ -28,7 +28,7 @@ def make(options: Any, backend_options: Any) -> ProcessGroup:
 
 
 def _all_of_host(given: Sequence[Any]) -> bool:
-    return all(each.device.type == "cpu" for each in tree_leaves(given) if isinstance(each, Tensor))
+    return all(each.device.type == "cpu" for each in argument_tensors(given))
 
 
 class XlaProcessGroup(ProcessGroup):

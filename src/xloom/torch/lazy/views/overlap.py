@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from xloom.torch.lazy.operators.outside import outside_dispatch
 from xloom.torch.lazy.recording.table import Handler
 from xloom.torch.lazy.runtime import device_client
 from xloom.torch.lazy.runtime.execution import buffer_of
 from xloom.torch.lazy.runtime.transfer import host_copy
+from xloom.torch.lazy.tensor.argument_tensors import argument_tensors
 from xloom.torch.lazy.tensor.geometry import Geometry, extent, geometry
 from xloom.torch.lazy.tensor.storage import Storage
 from xloom.torch.lazy.tensor.tensor import XlaTensor
@@ -57,7 +58,7 @@ def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Ha
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         given = kwargs or {}
         named = [args[k] if k < len(args) else given.get(name) for k, name in written]
-        targets = [each for each in tree_leaves(named) if each.__class__ is XlaTensor]
+        targets = [each for each in argument_tensors(named) if each.__class__ is XlaTensor]
         if any(target._alias.type.overlaps for target in targets):
             return by_order(op, targets, args, given)
         check(op, targets, args, given)
@@ -68,7 +69,7 @@ def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Ha
 
 def check(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises what torch raises where an operand lies partly across a target."""
-    leaves = [each for each in tree_leaves((args, kwargs)) if each.__class__ is XlaTensor]
+    leaves = [each for each in argument_tensors((*args, *kwargs.values())) if each.__class__ is XlaTensor]
     if any(_partly(target, each) for target in targets for each in leaves if each is not target):
         storages = {target._alias.storage for target in targets}
         if sum(storage.type.size for storage in storages) > _MOST:
