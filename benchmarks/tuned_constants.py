@@ -145,6 +145,7 @@ TUNED = (
     Tuned("cpu.kernels.matmul.multiply", "_PAIRED_DEPTH", "own/gemm-bf16-depth-24"),
     Tuned("cpu.kernels.matmul.operands", "_RUN", "simulation/k-means"),
     Tuned("cpu.kernels.matmul.packing", "_SHARE", "matmul/gemm-512 matmul/gemm-1024-bf16"),
+    Tuned("cpu.kernels.matmul.packing", "_MOST_BYTES", "matmul/gemm-512 matmul/gemm-1024-bf16"),
     Tuned("cpu.kernels.matmul.packing", "DEPTH_BYTES", "matmul/gemm-bias-gelu matmul/gemm-2048-bf16"),
     Tuned("cpu.kernels.matmul.packing", "_SHORT_RUN", "own/depthwise-nchw own/depthwise-nchw-8x8"),
     Tuned("cpu.kernels.matmul.tile", "TALLEST", "matmul/gemm-1024 matmul/gemm-2048"),
@@ -321,6 +322,8 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.convolution.filter_panels._WIDTHS",
     ),
     "only in code for processors without AVX-512": (
+        "cpu.kernels.convolution.blocks._FEW_ROWS",
+        "cpu.kernels.convolution.blocks._PIECE_OF_FIRST",
         "cpu.kernels.matmul.multiply._REPACKED",
         "cpu.kernels.matmul.tile._MANY_VECTORS",
         "cpu.kernels.matmul.tile._LESS",
@@ -373,6 +376,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.pool_ir.CALLER_SLEEPS",
     ),
     "layouts of memory and limits that CPython, NumPy, Linux or the code next to them define": (
+        "llvm.jit._LINKED_BYTES",
         "cpu.entry.profiling._MONOTONIC",
         "cpu.runtime.dispatch._TUPLE_ITEMS",
         "cpu.runtime.dispatch._TYPE",
