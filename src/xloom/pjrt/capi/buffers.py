@@ -67,8 +67,13 @@ def view_of_device_buffer(args: Any) -> None:
 
     if not space.is_host:
         compiler, stream = space.device.client.compiler, args.stream or None
-        lent = compiler.view(pointer or 0, shape, space.device.id, stream, _Lent(done))
-        args.buffer = buffer_handle(Buffer(shape, space, Enqueued.of(lent)))
+        lent = _Lent(done)
+        try:
+            value = compiler.view(pointer or 0, shape, space.device.id, stream, lent)
+        except BaseException:
+            lent.done = None  # whose memory it was keeps it
+            raise
+        args.buffer = buffer_handle(Buffer(shape, space, Enqueued.of(value)))
         return
     array = host_array(pointer or 0, shape.in_memory(), (), done)
     args.buffer = buffer_handle(Buffer(shape, space, Future.ready(array)))
@@ -78,10 +83,11 @@ class _Lent:
     """Memory of others, who are told when nobody refers to it any more."""
 
     def __init__(self, done: Callable[[], None]):
-        self._done = done
+        self.done: Callable[[], None] | None = done
 
     def __del__(self) -> None:
-        self._done()
+        if self.done is not None:
+            self.done()
 
 
 @slot("PJRT_Client_CreateUninitializedBuffer")
