@@ -57,8 +57,8 @@ class Program(Protocol):
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """The value of the module's entry, for one device.
 
-        Where a device takes work and does it later, arrays of it have a `completion`, see `enqueued.Completion`. A
-        program with a true `enqueues` always does so, and runs in the caller's thread.
+        The program of a device that takes work and does it later has an attribute `enqueues`, and its arrays a
+        `completion`, see `enqueued.Completion`. Where it is true the program runs in the caller's thread.
         """
         ...
 

@@ -137,6 +137,8 @@ class CudaProgram:
 class PaddedProgram:
     """A program with arrays of dynamic size: the host pads its arguments, and cuts its results."""
 
+    enqueues = False  # it waits for the sizes of its results, which are copied to the device later
+
     def __init__(self, module: Module, program: CudaProgram):
         self._module, self._program = module, program
         self.memory = program.memory

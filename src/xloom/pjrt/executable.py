@@ -159,6 +159,7 @@ class LoadedExecutable:
         self._arity = len(executable.parameters)
         self._spaces = {device: self._result_spaces(device) for device in self.devices}
         self._is_own = isinstance(executable.program, Native | SpmdNative)
+        self._gives_ahead = hasattr(executable.program, "enqueues")
 
     def delete(self) -> None:
         """Gives up the program; runs that are under way end as usual."""
@@ -323,10 +324,10 @@ class LoadedExecutable:
         if deferred is None and executable.is_cheap and are_there:
             # a hand-over to the device's thread would take longer than the program
             found, shapes = self._run(inputs, launch, spaces), executable.outputs
-            futures = [Future.ready(a) if self._is_own else Enqueued.of(a) for a in found]
+            futures = [Enqueued.of(a) if self._gives_ahead else Future.ready(a) for a in found]
             buffers = [Buffer(s, m, f) for s, m, f in zip(shapes, spaces, futures, strict=True)]
-            return Results(buffers, _DONE if self._is_own else _all_done(found))
-        kind = Future if self._is_own else Enqueued
+            return Results(buffers, _all_done(found) if self._gives_ahead else _DONE)
+        kind = Enqueued if self._gives_ahead else Future
         outputs, done = [kind() for _ in executable.outputs], kind()
 
         def work() -> None:
