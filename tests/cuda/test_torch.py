@@ -1,5 +1,7 @@
 """Graphs of torch's on a GPU: torch's tensors of the host stand for a GPU's, whose memory a simulated driver lends."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -31,8 +33,9 @@ def gpu(monkeypatch):
     monkeypatch.setattr(graph_on_gpu, "current_stream", lambda device: stream)
     monkeypatch.setattr(graph_on_gpu, "empty", lent)
     monkeypatch.setattr("xloom.torch.compile_backend.device_of", lambda arguments: torch.device("cpu"))
-    gpu.torch_stream, gpu.lent, gpu.machine = stream, lent, machine
-    return gpu
+    given: Any = gpu
+    given.torch_stream, given.lent, given.machine = stream, lent, machine
+    return given
 
 
 def graph_of(function, *examples):

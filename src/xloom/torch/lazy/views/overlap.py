@@ -58,7 +58,7 @@ def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Ha
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         given = kwargs or {}
         named = [args[k] if k < len(args) else given.get(name) for k, name in written]
-        targets = [each for each in argument_tensors(named) if each.__class__ is XlaTensor]
+        targets = [each for each in argument_tensors(named) if type(each) is XlaTensor]
         if any(target._alias.type.overlaps for target in targets):
             return by_order(op, targets, args, given)
         check(op, targets, args, given)
@@ -69,7 +69,7 @@ def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Ha
 
 def check(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises what torch raises where an operand lies partly across a target."""
-    leaves = [each for each in argument_tensors((*args, *kwargs.values())) if each.__class__ is XlaTensor]
+    leaves = [each for each in argument_tensors((*args, *kwargs.values())) if type(each) is XlaTensor]
     if any(_partly(target, each) for target in targets for each in leaves if each is not target):
         storages = {target._alias.storage for target in targets}
         if sum(storage.type.size for storage in storages) > _MOST:
