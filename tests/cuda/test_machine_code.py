@@ -1,4 +1,4 @@
-"""What kernels are as PTX and as machine code, for four GPUs that nobody needs to have: a table of facts."""
+"""What kernels are as PTX and as machine code, for four GPUs that need not be there: a table of facts."""
 
 import re
 from typing import NamedTuple

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xloom.hlo.module import Module
+from xloom.interpreter.nested_values import with_each
 
 
 class OnGpu:
@@ -25,11 +26,11 @@ class OnGpu:
     def __call__(self, *arguments: Any) -> Any:
         """The results for arrays of the host's, as such."""
         found = self.enqueued([self.to_device(a) for a in arguments])
-        return _each(found, lambda value: self._compiler.to_host(value, 0))
+        return with_each(found, lambda value: self._compiler.to_host(value, 0))
 
     def to_device(self, argument: Any) -> Any:
         """An argument on the device."""
-        return _each(argument, lambda array: self._compiler.to_device(np.asarray(array, order="C"), 0))
+        return with_each(argument, lambda array: self._compiler.to_device(np.asarray(array, order="C"), 0))
 
     def enqueued(self, arguments: Sequence[Any]) -> Any:
         """The results for arguments on the device, which makes them by and by."""
@@ -48,19 +49,7 @@ class TimedOnGpu:
         return self._arguments
 
     def __call__(self, arguments: Sequence[Any]) -> Any:
-        """See alternation.Side. Raises DriverError for what went wrong."""
-        return _each(self.program.enqueued(arguments), _waited)
+        """See alternation.Side. Raises PjrtError for what went wrong."""
+        from xloom.pjrt.enqueued import Enqueued
 
-
-def _waited(value: Any) -> Any:
-    if value.completion is not None:
-        value.completion.wait()
-        if value.completion.error is not None:
-            raise value.completion.error
-    return value
-
-
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_each(v, change) for v in value)
-    return value if value is None else change(value)
+        return with_each(self.program.enqueued(arguments), lambda value: Enqueued.of(value).result())

@@ -17,6 +17,7 @@ from xloom.hlo.non_finite import is_inexact, made_by
 from xloom.hlo.stack_frames import place
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.made_elements import Element, made_elements, makers
+from xloom.interpreter.nested_values import leaves
 from xloom.interpreter.registry import RULES, Value
 from xloom.interpreter.values import from_argument
 from xloom.trampoline import Nested
@@ -70,7 +71,7 @@ class _Checked(Evaluator):
                 self._check_range(instruction, use, operands[use.number])
         value = super().apply(instruction, operands)
         for kind in sorted(made_by(instruction) & self._checks, reverse=True):  # a NaN says more
-            for (index, shape), leaf in zip(instruction.shape.leaves(), _leaves(value), strict=True):
+            for (index, shape), leaf in zip(instruction.shape.leaves(), leaves(value), strict=True):
                 if is_inexact(shape):
                     self._check_made(instruction, operands, np.asarray(leaf), kind, index)
         if instruction in self._arithmetic:
@@ -161,9 +162,3 @@ def _more(marks: np.ndarray) -> str:
 def _spelled(instruction: Instruction, element: Element) -> str:
     name = instruction.operands[element.number].name
     return f"%{name}{list(element.index) if element.index else ''} = {element.value!s}"
-
-
-def _leaves(value: Value) -> list[Value]:
-    if isinstance(value, tuple):
-        return [leaf for part in value for leaf in _leaves(part)]
-    return [value]

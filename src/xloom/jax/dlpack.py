@@ -41,48 +41,32 @@ def _tensor(capsule: Any) -> _Tensor:
 
 
 class _Shared:
-    """An array's memory for NumPy to lend, which it does not do with arrays that cannot be written to."""
+    """An array's memory, which NumPy need not read, for it to lend: it lends no arrays that cannot be written to."""
 
-    def __init__(self, array: np.ndarray):
-        self.owner = array
-        kind = "<u2" if array.dtype == _BFLOAT16 else array.dtype.str
-        address = array.__array_interface__["data"][0]
-        self.__array_interface__ = {"version": 3, "typestr": kind, "shape": array.shape, "data": (address, False)}
+    def __init__(self, owner: Any, address: int):
+        self.owner = owner
+        dtype = np.dtype(owner.dtype)
+        kind = "<u2" if dtype == _BFLOAT16 else dtype.str
+        self.__array_interface__ = {"version": 3, "typestr": kind, "shape": owner.shape, "data": (address, False)}
 
 
 def _capsule(array: np.ndarray) -> Any:
-    if array.dtype.kind == "V" and array.dtype != _BFLOAT16:
-        raise BufferError(f"DLPack has no name for {array.dtype}")
-    capsule = np.asarray(_Shared(array)).__dlpack__()
-    if array.dtype == _BFLOAT16:
-        _tensor(capsule).type = _BFLOAT16_TYPE
-    return capsule
-
-
-class _OnGpu:
-    """An array's memory on a GPU for NumPy to lend, which never looks into it."""
-
-    def __init__(self, x: Any):
-        dtype = np.dtype(x.dtype)
-        self.owner = x
-        self.dtype, self.shape = np.dtype("<u2") if dtype == _BFLOAT16 else dtype, x.shape
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": self.dtype.str,
-            "shape": x.shape,
-            "data": (x.unsafe_buffer_pointer(), False),
-        }
+    return _capsule_at(array, array.__array_interface__["data"][0])
 
 
 def _capsule_of_gpu(x: Any) -> Any:
-    dtype = np.dtype(x.dtype)
+    capsule = _capsule_at(x, x.unsafe_buffer_pointer())
+    _tensor(capsule).device = _CUDA | _ordinal(x) << 32
+    return capsule
+
+
+def _capsule_at(owner: Any, address: int) -> Any:
+    dtype = np.dtype(owner.dtype)
     if dtype.kind == "V" and dtype != _BFLOAT16:
         raise BufferError(f"DLPack has no name for {dtype}")
-    capsule = np.asarray(_OnGpu(x)).__dlpack__()
-    tensor = _tensor(capsule)
-    tensor.device = _CUDA | _ordinal(x) << 32
+    capsule = np.asarray(_Shared(owner, address)).__dlpack__()
     if dtype == _BFLOAT16:
-        tensor.type = _BFLOAT16_TYPE
+        _tensor(capsule).type = _BFLOAT16_TYPE
     return capsule
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from xloom.cuda.run_time.memory import Lent
 from xloom.errors import UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
+from xloom.interpreter.nested_values import arrays, nested, with_each
 from xloom.passes.dynamic_padding import has_dynamic
 from xloom.pjrt.compiler import Compiler, Launch, Program
 from xloom.pjrt.error import as_pjrt
@@ -119,11 +121,11 @@ class CudaProgram:
 
     def run(self, arguments: Sequence[Any], launch: Launch) -> Any:
         """Gives a GPU its work. Raises PjrtError for what it refuses, or what went wrong before."""
-        leaves = [leaf for argument in arguments for leaf in _leaves(argument)]
+        leaves = [leaf for argument in arguments for leaf in arrays(argument)]
         donated = frozenset(n for k in launch.donated for n in self._leaf_numbers(k))
         place = Place(launch.replica, launch.partition, launch.partitions, launch.rendezvous)
         found = iter(_told(self.executable.run, self.gpus[launch.device], leaves, donated, place))
-        return structured(self.result_shape, found)
+        return nested(self.result_shape, found, token=None)
 
     def rendezvous(self) -> Meeting:
         """Where the threads of one run's devices meet."""
@@ -148,7 +150,7 @@ class PaddedProgram:
         on_host = [_told(transfers.to_host, argument) for argument in arguments]
         found = DynamicExecutable(self._module, _ByHost(self._program, launch))(*on_host)
         gpu = self._program.gpus[launch.device]
-        return _each(found, lambda array: transfers.to_device(np.asarray(array, order="C"), gpu))
+        return with_each(found, lambda array: _told(transfers.to_device, np.asarray(array, order="C"), gpu))
 
     def rendezvous(self) -> None:
         """None: programs of one device have no collectives."""
@@ -164,28 +166,7 @@ class _ByHost:
     def __call__(self, *arrays: np.ndarray) -> Any:
         gpu = self._program.gpus[self._launch.device]
         given = [_told(transfers.to_device, np.asarray(a), gpu) for a in arrays]
-        return _each(self._program.run(given, self._launch), transfers.to_host)
-
-
-def structured(shape: Shape, leaves: Iterator[Any]) -> Any:
-    """Leaves as the tuples of a shape have them; None for tokens."""
-    if shape.is_tuple:
-        return tuple(structured(element, leaves) for element in shape.elements)
-    return next(leaves) if shape.is_array else None
-
-
-def _leaves(value: Any) -> Iterator[CudaArray]:
-    if isinstance(value, tuple | list):
-        for element in value:
-            yield from _leaves(element)
-    elif value is not None:
-        yield value
-
-
-def _each(value: Any, change: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_each(v, change) for v in value)
-    return value if value is None else _told(change, value)
+        return with_each(self._program.run(given, self._launch), partial(_told, transfers.to_host))
 
 
 def _told(work: Any, *arguments: Any) -> Any:

@@ -15,6 +15,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.stack_frames import place
 from xloom.interpreter.evaluator import Evaluator
+from xloom.interpreter.nested_values import leaves, with_each
 from xloom.interpreter.registry import Value
 from xloom.passes import run_passes
 from xloom.pjrt.boundary import checked
@@ -55,8 +56,8 @@ class Stepwise:
         steps = _Steps(
             self._module, compiler.computes, lambda instruction, operands: self._step(instruction, operands, launch)
         )
-        given = [_each(a, lambda v: compiler.to_host(v, device)) for a in arguments]
-        return _each(steps.call(self._module.entry, given), lambda v: compiler.to_device(v, device))
+        given = [with_each(a, lambda v: compiler.to_host(v, device)) for a in arguments]
+        return with_each(steps.call(self._module.entry, given), lambda v: compiler.to_device(v, device))
 
     def rendezvous(self) -> None:
         """None: programs of one device have no collectives."""
@@ -64,21 +65,21 @@ class Stepwise:
     def _step(self, instruction: Instruction, operands: Sequence[Value], launch: Launch) -> Value:
         compiler, device = self._compiler, launch.device
         by_operand = dict(zip(instruction.operands, operands, strict=True))  # as an excerpt takes them
-        dense = [_each(o, lambda v: np.asarray(v, order="C")) for o in by_operand.values()]
+        dense = [with_each(o, lambda v: np.asarray(v, order="C")) for o in by_operand.values()]
         try:
             mine, reference = self._programs.get(instruction) or self._made(instruction)
-            found = mine.run([_each(o, lambda v: compiler.to_device(v, device)) for o in dense], launch)
+            found = mine.run([with_each(o, lambda v: compiler.to_device(v, device)) for o in dense], launch)
         except XloomError as error:  # which names the first instruction with this program
             error.where = place(instruction)
             raise
-        found = _shaped(_each(found, lambda v: compiler.to_host(v, device)), instruction)
+        found = _shaped(with_each(found, lambda v: compiler.to_host(v, device)), instruction)
         if reference is not None:
             self._check(instruction, found, reference.run(dense, Launch()))
         return found
 
     def _check(self, instruction: Instruction, found: Value, expected: Value) -> None:
         tolerance = self._compiler.tolerance(instruction)
-        pairs = zip(_leaves(found), _leaves(expected), strict=True)
+        pairs = zip(leaves(found), leaves(expected), strict=True)
         for number, (got, wanted) in enumerate(pairs):
             if not isinstance(got, np.ndarray):
                 continue
@@ -145,16 +146,3 @@ def _shaped(found: Value, instruction: Instruction) -> Value:
             if not isinstance(value, tuple):
                 checked(value, shape.with_default_layout(), True, "gave {}", place(instruction))
     return found
-
-
-def _each(value: Value, change: Callable[[Any], Any]) -> Value:
-    """With each array changed; tokens stay."""
-    if isinstance(value, tuple | list):
-        return tuple(_each(v, change) for v in value)
-    return value if value is None or not hasattr(value, "shape") else change(value)
-
-
-def _leaves(value: Value) -> list[Value]:
-    if isinstance(value, tuple):
-        return [leaf for part in value for leaf in _leaves(part)]
-    return [value]

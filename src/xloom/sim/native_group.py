@@ -11,6 +11,7 @@ from xloom.cpu.runtime.executable import Executable
 from xloom.hlo.excerpt import excerpt
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.interpreter.nested_values import leaves
 from xloom.interpreter.registry import Value
 
 
@@ -32,9 +33,9 @@ class NativeGroup:
 
     def run(self, values: Mapping[Instruction, Value], take: Callable[[int], np.ndarray]) -> list[Value]:
         """The outputs for the operands' values, in memory that `take` gives."""
-        given = [np.asarray(leaf, order="C") for o in self.operands for leaf in _leaves(values[o])]
+        given = [np.asarray(leaf, order="C") for o in self.operands for leaf in leaves(values[o])]
         made = [_made(output.shape, take) for output in self.outputs]
-        self._executable.call_into(given, [leaf for value in made for leaf in _leaves(value)])
+        self._executable.call_into(given, [leaf for value in made for leaf in leaves(value)])
         return made
 
     def _moved(self) -> tuple[dict[Instruction, int], dict[Instruction, int]]:
@@ -48,10 +49,6 @@ class NativeGroup:
         for output in self.outputs:
             writes[output] += output.shape.nbytes
         return reads, writes
-
-
-def _leaves(value: Value) -> list[Value]:
-    return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, tuple) else [value]
 
 
 def _made(shape: Shape, take: Callable[[int], np.ndarray]) -> Value:

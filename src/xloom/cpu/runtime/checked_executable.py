@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable, nested
+from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable
 from xloom.cpu.runtime.interpreted_checks import interpret_checked
 from xloom.errors import CheckError, XloomError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.non_finite import is_inexact
 from xloom.hlo.shape import Shape
+from xloom.interpreter.nested_values import nested
 from xloom.interpreter.values import from_literal
 from xloom.passes.effects import Effects
 from xloom.passes.instrumentation import instrumented

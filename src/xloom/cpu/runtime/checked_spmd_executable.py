@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from xloom.cpu.entry.collective_sites import CollectiveSite
-from xloom.cpu.runtime.executable import CompiledMemoryStats
-from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
 from xloom.cpu.runtime.spmd_executable import SpmdExecutable
 from xloom.errors import CheckError
 from xloom.hlo.instruction import Instruction
@@ -41,25 +38,9 @@ class CheckedSpmdExecutable:
         self.module = module
         self._checks, self._executable, self._instructions = checks, executable, instructions
         self._is_tuple = module.entry.root.shape.is_tuple
-
-    @property
-    def memory(self) -> CompiledMemoryStats:
-        """What a run needs."""
-        return self._executable.memory
-
-    @property
-    def outfeed(self) -> list[Any]:
-        """What runs have fed out, in order."""
-        return self._executable.outfeed
-
-    @property
-    def collectives(self) -> list[CollectiveSite]:
-        """The program's collectives."""
-        return self._executable.collectives
-
-    def rendezvous(self, exchange: Exchange | None = None) -> NativeRendezvous:
-        """As `SpmdExecutable`."""
-        return self._executable.rendezvous(exchange)
+        # as `SpmdExecutable`
+        self.memory, self.outfeed, self.collectives = executable.memory, executable.outfeed, executable.collectives
+        self.rendezvous = executable.rendezvous
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """As `SpmdExecutable`."""

@@ -27,6 +27,7 @@ from xloom.errors import EvaluationError, LoweringError, UnsupportedError
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
+from xloom.interpreter.nested_values import arrays, nested
 from xloom.interpreter.registry import TOKEN
 from xloom.interpreter.values import from_argument, miscounted
 from xloom.trace import watch
@@ -301,7 +302,7 @@ class Executable:
                 found.append(argument)
             return found
         values = [from_argument(a, s, n) for a, (n, s) in zip(arguments, self._parameters, strict=True)]
-        return [_contiguous(leaf) for value in values for leaf in _flat(value)]
+        return [_contiguous(leaf) for value in values for leaf in arrays(value)]
 
 
 def _needed_for(module: Module, memory: CompiledMemoryStats, nbytes: int) -> str:
@@ -314,19 +315,6 @@ def _needed_for(module: Module, memory: CompiledMemoryStats, nbytes: int) -> str
 
 def _contiguous(array: Any) -> np.ndarray:
     return np.asarray(array, order="C")
-
-
-def _flat(value: Any) -> list[np.ndarray]:
-    if isinstance(value, tuple):
-        return [leaf for element in value for leaf in _flat(element)]
-    return [] if value is TOKEN else [value]
-
-
-def nested(shape: Shape, leaves: Any) -> Any:
-    """A value of a shape, whose arrays an iterator gives."""
-    if shape.is_tuple:
-        return tuple(nested(e, leaves) for e in shape.elements)
-    return next(leaves) if shape.is_array else TOKEN
 
 
 def _table(addresses: list[int]) -> Any:

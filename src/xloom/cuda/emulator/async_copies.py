@@ -1,7 +1,7 @@
 """Asynchronous copies of an emulated thread (cp.async): begun when asked for, and done as late as they may be.
 
 The bytes arrive when the thread waits for their group. Until then whoever touches them is told so, and a copy that
-nobody waits for never arrives.
+no thread waits for never arrives.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from xloom.cuda.program import Branch, Call, Copy, DeviceProgram, Launch, Loop, 
 from xloom.cuda.run_time.custom_calls import perform
 from xloom.errors import LoweringError, UnsupportedError
 from xloom.hlo.module import Module
-from xloom.hlo.shape import Shape
+from xloom.interpreter.nested_values import arrays, nested
 from xloom.interpreter.values import from_argument, miscounted
 from xloom.llvm.target import Target, target_named
 from xloom.passes.dynamic_padding import has_dynamic
@@ -70,8 +70,8 @@ class EmulatedExecutable:
             raise miscounted(self.module.name, [(p.name, p.shape) for p in parameters], len(arguments))
         values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
         root = self.module.entry.root.shape
-        leaves = iter(self.run([leaf for value in values for leaf in _leaves(value)]))
-        return _structured(root, leaves)
+        found = self.run([leaf for value in values for leaf in arrays(value)])
+        return nested(root, iter(found), token=None)
 
     def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The leaves of the result, for those of the arguments."""
@@ -128,7 +128,7 @@ class _Memory:
         self._tables = {
             "argument": [_bytes(a) for a in arguments],
             "result": self.results,
-            "constant": [_bytes(leaf) for value in constants for leaf in _leaves(value)],
+            "constant": [_bytes(leaf) for value in constants for leaf in arrays(value)],
         }
         self._arena = np.full(program.arena_bytes, POISON, np.uint8)
         self.calls = ProgramRun(_IN_MEMORY)
@@ -178,16 +178,3 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     out = np.ascontiguousarray(array).reshape(-1).view(np.uint8)[:]
     out.flags.writeable = False
     return out
-
-
-def _leaves(value: Any) -> list[np.ndarray]:
-    """The arrays of a value; tokens are none."""
-    if isinstance(value, tuple):
-        return [leaf for element in value for leaf in _leaves(element)]
-    return [np.asarray(value)] if isinstance(value, np.ndarray | np.generic) else []
-
-
-def _structured(shape: Shape, leaves: Any) -> Any:
-    if shape.is_tuple:
-        return tuple(_structured(element, leaves) for element in shape.elements)
-    return next(leaves) if shape.is_array else None

@@ -1,6 +1,6 @@
 """Products of an emulated warpgroup (wgmma): each thread computes what it has of the output, out of shared memory.
 
-Operands are where descriptors say, in rows of 128 bytes that are swizzled. Whether all bytes are there, and nobody
+Operands are where descriptors say, in rows of 128 bytes that are swizzled. Whether all bytes are there, and no thread
 writes to them, is looked up once for each warpgroup, a share by each thread.
 """
 

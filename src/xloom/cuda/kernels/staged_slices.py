@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from typing import NamedTuple, Protocol
 
 from llvmlite import ir
 
 from xloom.cuda.kernel import KernelBuilder, strided
 from xloom.cuda.kernels.async_copy import SIZES, begin_copy, commit_copies, wait_for_copies
-from xloom.cuda.kernels.product import Operand, offset
+from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.llvm.loop import allocate
 from xloom.llvm.types import I32, I64
 
@@ -45,25 +44,15 @@ class Slices(Protocol):
 
 
 class StagedSlices:
-    """The slices of one operand, for the tile that begins at line `first` of `size` lines of `k` elements."""
+    """The slices of an operand's lines."""
 
-    def __init__(
-        self,
-        kernel: KernelBuilder,
-        operand: Operand,
-        pointer: ir.Value,
-        shape: SliceShape,
-        lines: tuple[ir.Value, int, int],
-        batch: ir.Value,
-        element: ir.IntType,
-    ):
-        self._kernel, self._b, self._operand, self._pointer = kernel, kernel.b, operand, pointer
+    def __init__(self, lines: OperandLines, shape: SliceShape):
+        kernel, operand, element = lines.kernel, lines.operand, lines.element
+        self._kernel, self._b, self._lines = kernel, kernel.b, lines
         self.shape, self._element, self._nbytes = shape, element, element.width // 8
-        self._first, self._size, self._k = lines
-        self._base = offset(kernel.b, operand.batch, batch)
-        self._width = min(operand.aligned, 16 // self._nbytes)
         self.is_deep = operand.is_deep
         """Whether neighbours in shared memory are neighbours along k."""
+        self._width = min(operand.aligned, 16 // self._nbytes)
         self.is_asynchronous = self._width * self._nbytes in SIZES
         inner, outer = (shape.depth, shape.length) if self.is_deep else (shape.length, shape.depth)
         # rows that a warp reads at once begin in different banks: 4 apart for what reads 16 bytes of each, else 8
@@ -93,7 +82,7 @@ class StagedSlices:
         b = self._b
         whole = self._width * self._nbytes
         for number, (line, k) in enumerate(self._places):
-            address, inside = self._source(line, b.add(depth, k, flags=["nsw"]))
+            address, inside = self._lines.source(line, b.add(depth, k, flags=["nsw"]))
             if self.is_asynchronous:
                 target = self.pointer(buffer, self.index(line, k))
                 begin_copy(self._kernel, target, address, whole, b.select(inside, I32(whole), I32(0)))
@@ -104,22 +93,11 @@ class StagedSlices:
                 b.store(b.load(address, typ=self._kind, align=whole), slot)
 
     def end(self, buffer: ir.Value) -> None:
-        """Stores what is in registers to one of the buffers, which nobody reads any more."""
+        """Stores what is in registers to one of the buffers, which no thread reads any more."""
         b = self._b
         for (line, k), slot in zip(self._places, self._registers, strict=False):
             here = self.pointer(buffer, self.index(line, k))
             b.store(b.load(slot, typ=self._kind), here, align=self._width * self._nbytes)
-
-    def _source(self, line: ir.Value, deep: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Where an element is, and whether there is one."""
-        b = self._b
-        at = b.add(self._first, line, flags=["nsw"])
-        place, conditions = self._operand.place(b, at, deep)
-        conditions.append(b.icmp_signed("<", at, I64(self._size)))
-        conditions.append(b.icmp_signed("<", deep, I64(self._k)))
-        inside = reduce(b.and_, conditions)
-        index = b.select(inside, b.add(self._base, place, flags=["nsw"]), I64(0))
-        return b.gep(self._pointer, [index], inbounds=True, source_etype=self._element), inside
 
     # -- in shared memory
     def pointer(self, buffer: ir.Value, index: ir.Value) -> ir.Value:

@@ -14,6 +14,7 @@ from llvmlite import ir
 from xloom.codegen.emission.accumulators import Accumulator, Representation
 from xloom.cuda.kernel import WARP, KernelBuilder
 from xloom.cuda.kernels.matrix_fragments import Fragments
+from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.product import Product
 from xloom.cuda.kernels.product_tile import TileOrder, store_pair
 from xloom.cuda.kernels.staged_slices import SliceShape, StagedSlices, pipelined
@@ -85,13 +86,8 @@ class TensorCoreTiles:
         batch, first = self.order.place(b, kernel.block)
         operands = [
             StagedSlices(
-                kernel,
-                operand,
-                pointer,
+                OperandLines(kernel, operand, pointer, (start, size, product.k), batch, self.element),
                 SliceShape(length, DEPTH, self.slices),
-                (start, size, product.k),
-                batch,
-                self.element,
             )
             for operand, pointer, start, length, size in zip(
                 (product.lhs, product.rhs),

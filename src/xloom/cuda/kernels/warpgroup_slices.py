@@ -7,13 +7,10 @@ in different banks: PTX calls it 128-byte swizzling.
 
 from __future__ import annotations
 
-from functools import reduce
-
 from llvmlite import ir
 
-from xloom.cuda.kernel import KernelBuilder
 from xloom.cuda.kernels.async_copy import begin_copy
-from xloom.cuda.kernels.product import Operand, offset
+from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.staged_slices import SliceShape
 from xloom.llvm.types import I8, I32, I64
 
@@ -25,27 +22,16 @@ _SWIZZLED = 1 << 62
 
 
 class WarpgroupSlices:
-    """The slices of one operand, for the tile that begins at line `first` of `size` lines of `k` elements."""
+    """The slices of an operand's lines."""
 
     is_asynchronous = True
 
-    def __init__(
-        self,
-        kernel: KernelBuilder,
-        operand: Operand,
-        pointer: ir.Value,
-        shape: SliceShape,
-        lines: tuple[ir.Value, int, int],
-        batch: ir.Value,
-        memory: ir.Value,
-        element: ir.IntType,
-    ):
+    def __init__(self, lines: OperandLines, shape: SliceShape, memory: ir.Value):
         """`memory`: of all slices, aligned to 1024 bytes."""
-        self._kernel, self._b, self._operand, self._pointer = kernel, kernel.b, operand, pointer
+        kernel, element = lines.kernel, lines.element
+        self._kernel, self._b, self._lines = kernel, kernel.b, lines
         self.shape, self._element, self._memory = shape, element, memory
-        self._first, self._size, self._k = lines
-        self._base = offset(kernel.b, operand.batch, batch)
-        self.is_deep = operand.is_deep
+        self.is_deep = lines.operand.is_deep
         self._width = _PIECE * 8 // element.width
         self.nbytes = shape.length * shape.depth * element.width // 8
         pieces = self.nbytes // _PIECE
@@ -73,12 +59,7 @@ class WarpgroupSlices:
         b = self._b
         start = b.mul(buffer, I64(self.nbytes), flags=["nsw", "nuw"])
         for line, k, place in self._pieces:
-            at, deep = b.add(self._first, line, flags=["nsw"]), b.add(depth, k, flags=["nsw"])
-            source, conditions = self._operand.place(b, at, deep)
-            conditions += [b.icmp_signed("<", at, I64(self._size)), b.icmp_signed("<", deep, I64(self._k))]
-            inside = reduce(b.and_, conditions)
-            index = b.select(inside, b.add(self._base, source, flags=["nsw"]), I64(0))
-            address = b.gep(self._pointer, [index], inbounds=True, source_etype=self._element)
+            address, inside = self._lines.source(line, b.add(depth, k, flags=["nsw"]))
             target = b.gep(self._memory, [b.add(start, place)], inbounds=True, source_etype=I8)
             begin_copy(self._kernel, target, address, _PIECE, b.select(inside, I32(_PIECE), I32(0)))
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cuda.kernel import WARP, KernelBuilder
+from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.product import Product
 from xloom.cuda.kernels.product_tile import TileOrder, store_pair
 from xloom.cuda.kernels.staged_slices import SliceShape, pipelined
@@ -78,18 +79,14 @@ class WarpgroupTiles:
         sides = (cut.rows, cut.columns)
         sizes = [side * ROW_BYTES * cut.slices for side in sides]
         memory = kernel.dynamic_shared(sum(sizes))
+        ends = [(start, size, product.k) for start, size in zip(first, (product.m, product.n), strict=False)]
         operands = [
             WarpgroupSlices(
-                kernel,
-                operand,
-                pointers[number],
+                OperandLines(kernel, operand, pointers[number], lines, batch, self.element),
                 SliceShape(sides[number], self.depth, cut.slices),
-                (first[number], (product.m, product.n)[number], product.k),
-                batch,
                 b.gep(memory, [I64(number * sizes[0])], inbounds=True, source_etype=I8),
-                self.element,
             )
-            for number, operand in enumerate((product.lhs, product.rhs))
+            for number, (operand, lines) in enumerate(zip((product.lhs, product.rhs), ends, strict=True))
         ]
         group = b.udiv(kernel.thread, I64(_GROUP))
         mine = b.mul(group, I64(_ROWS), flags=["nsw", "nuw"])

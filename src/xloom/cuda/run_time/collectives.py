@@ -58,7 +58,7 @@ def exchange(
     for target, source, member, nbytes in _blocks(step, row.rank, row.members, row.source, results, others):
         _copy(device, others[member], target, source, nbytes)
     for target, allocation in zip(results, step.results, strict=True):
-        if allocation.nbytes and row.source < 0 and step.is_from_one:  # of those to whom nobody sends
+        if allocation.nbytes and row.source < 0 and step.is_from_one:  # of devices that no other one sends to
             device.driver.call("cuMemsetD8Async", target, 0, allocation.nbytes, device.compute)
     done = device.record(device.compute, step.makes)
     for other in place.meeting.meet((*visit, "done"), row.members, place.number, done).values():

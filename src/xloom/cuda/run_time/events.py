@@ -21,7 +21,7 @@ _PAUSE = 50e-6
 
 
 class Event:
-    """A CUevent, which goes back to the others once nobody refers to it."""
+    """A CUevent, which goes back to the others once nothing refers to it."""
 
     def __init__(self, handle: int, idle: deque[int]):
         self.handle, self._idle = handle, idle
@@ -57,7 +57,7 @@ class Completion:
         self._where = where
         """What the work is of, for errors."""
         self.was_reached = False
-        """True once somebody has seen the end."""
+        """True once a thread has seen the end."""
         self._error: DriverError | None = None
 
     @property

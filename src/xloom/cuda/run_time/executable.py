@@ -23,6 +23,7 @@ from xloom.cuda.run_time.memory import Block, Lent
 from xloom.cuda.run_time.tape import Rows, TapeBranch, TapeCall, TapeCollective, TapeLoop, TapeStep, tape_of
 from xloom.cuda.run_time.tape_runner import tape_runner
 from xloom.hlo.module import Module
+from xloom.interpreter.nested_values import arrays
 from xloom.llvm.target import Target
 
 _NAMED = 3
@@ -77,7 +78,7 @@ class CudaExecutable:
         self.program = lowered(module, target)
         assignment = self.program.assignment
         values = [constant.literal.value for constant in assignment.constants]
-        given = [np.ascontiguousarray(leaf).tobytes() for value in values for leaf in _leaves(value)]
+        given = [np.ascontiguousarray(leaf).tobytes() for value in values for leaf in arrays(value)]
         self.tape = tape_of(self.program, given)
         self.results = leaf_shapes(module.entry.root.shape)
         """The shapes of the leaves of the result."""
@@ -250,10 +251,3 @@ def _uploaded(device: CudaDevice, data: np.ndarray) -> Block:
         device.driver.call("cuMemcpyHtoDAsync_v2", *given)
         device.record(device.compute, "constants to the device", staged)
     return block
-
-
-def _leaves(value: object) -> list[np.ndarray]:
-    """The arrays of a literal; tokens are none."""
-    if isinstance(value, tuple):
-        return [leaf for element in value for leaf in _leaves(element)]
-    return [np.asarray(value)] if isinstance(value, np.ndarray | np.generic) else []

@@ -13,7 +13,7 @@ from xloom.errors import OutOfMemoryError
 
 
 class Block:
-    """Bytes of a device. They are given back when nobody refers to them, behind all that the stream was given so far.
+    """Bytes of a device. They are given back when nothing refers to them, behind all that the stream was given so far.
 
     Who uses them in another stream keeps them until that is done.
     """
@@ -29,7 +29,7 @@ class Block:
 
 
 class Lent:
-    """Bytes of a device that somebody else has, who is kept as long as they are used."""
+    """Bytes of a device that belong to other code; their owner is kept as long as they are used."""
 
     __slots__ = ("keep", "nbytes", "pointer")
 

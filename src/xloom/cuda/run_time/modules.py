@@ -14,7 +14,7 @@ from xloom.cuda.kernel import DeviceKernel
 from xloom.llvm.target import Target
 
 ImageMaker = Callable[[DeviceKernel, Target], bytes]
-"""Makes what the driver loads of a kernel; `images.image_of`, unless somebody wants to know of it."""
+"""Makes what the driver loads of a kernel; `images.image_of`, unless a test wants to know of it."""
 _LOG_BYTES = 4096
 
 

@@ -14,11 +14,11 @@ from xloom.cuda.driver.driver import Driver
 
 _SMALLEST = 4096
 _KEPT_BYTES = 1 << 30
-"""What is kept at most of what nobody uses."""
+"""What is kept at most of what is not in use."""
 
 
 class PinnedMemory:
-    """Arrays of bytes, whose memory is used again when nobody refers to them."""
+    """Arrays of bytes, whose memory is used again when nothing refers to them."""
 
     def __init__(self, driver: Driver):
         self._driver = driver

@@ -1,6 +1,6 @@
 """A CUDA driver without a GPU: the table of `cuda/driver`, filled with functions on the host's memory.
 
-Work that is enqueued waits until somebody asks for it, and then runs in an order that a seed draws among all that the
+Work that is enqueued waits until the host asks for it, and then runs in an order that a seed draws among all that the
 streams' and events' order allows. So what does not wait for what it needs is found. Kernels run on the emulator.
 
 driver.py        the entry points

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from xloom.hlo.shape import Shape
-from xloom.interpreter.registry import TOKEN, Value
+from xloom.interpreter.nested_values import arrays as arrays_of
+from xloom.interpreter.registry import Value
 from xloom.passes.dynamic.values import dynamic_leaves, leaves
 
 
@@ -15,7 +16,7 @@ def at_bounds(values: Sequence[Value], shapes: Sequence[Shape]) -> list[Value]:
     """The arguments of a padded program: arrays at their bounds, then all sizes."""
     sizes: list[Value] = []
     for value, shape in zip(values, shapes, strict=True):
-        arrays = list(_leaves(value))
+        arrays = arrays_of(value)
         sizes += [np.asarray(arrays[leaf].shape[d], np.int32) for leaf, d in dynamic_leaves(shape)]
     return [*(_rebuilt(v, s, _at_bounds) for v, s in zip(values, shapes, strict=True)), *sizes]
 
@@ -28,14 +29,6 @@ def cut(result: Value, shape: Shape) -> Value:
         sizes.setdefault(leaf, {})[d] = int(count)
     numbers = iter(range(len(leaves(shape))))
     return _rebuilt(value, shape, lambda array, _: _cut(array, sizes.get(next(numbers), {})))
-
-
-def _leaves(value: Value) -> Iterator[np.ndarray]:
-    if isinstance(value, tuple):
-        for element in value:
-            yield from _leaves(element)
-    elif value is not TOKEN:
-        yield value
 
 
 def _rebuilt(value: Value, shape: Shape, change: Callable[[np.ndarray, Shape], np.ndarray]) -> Value:

@@ -80,7 +80,7 @@ def view_of_device_buffer(args: Any) -> None:
 
 
 class _Lent:
-    """Memory of others, who are told when nobody refers to it any more."""
+    """Memory of others, who are told when nothing refers to it any more."""
 
     def __init__(self, done: Callable[[], None]):
         self.done: Callable[[], None] | None = done
