@@ -27,7 +27,7 @@ _STAGES: dict[str, Any] = dict(
 
 
 def _made(model: str, config: str, fields: dict[str, Any]) -> Any:
-    import transformers
+    import transformers  # pyright: ignore[reportMissingImports]
 
     return getattr(transformers, model)(getattr(transformers, config)(**fields))
 
