@@ -6,6 +6,7 @@ import pytest
 
 import xloom as xl
 from tests.cpu.kernels import run_kernel
+from xloom.cpu.kernels.matmul import strips
 from xloom.hlo.dtype import DTYPES
 
 
@@ -113,6 +114,14 @@ ENTRY e {{ x = f32[{rows},{depth}] parameter(0)
   ROOT d = f32[{rows},{columns}] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}""")
         exact = x.astype(np.float64) @ known
         np.testing.assert_array_equal(np.asarray(xl.compile(module)(x, w)), exact.astype(np.float32))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("columns", [1025, 9000, 40001])
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("f64", "f64", "f64"), ("bf16", "bf16", "f32")])
+def test_long_strips_of_a_matrix_that_no_cache_holds(monkeypatch, rows, columns, types):
+    monkeypatch.setattr(strips, "CACHED", 0)
+    check((rows, 19), (19, columns), (rows, columns), "lhs_contracting_dims={1}, rhs_contracting_dims={0}", types)
 
 
 @pytest.mark.parametrize("weights", ["s4", "u4"])

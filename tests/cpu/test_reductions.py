@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.cpu.loops import row_reduction
+from xloom.cpu.lower import lowered
+from xloom.cpu.prepare import prepared
 from xloom.hlo import dtype as dtypes
+from xloom.llvm.target import process_target
 
 NEGATIVE_NAN = -np.float64("nan")
 
@@ -61,6 +65,22 @@ def test_extrema_of_floats(opcode, dtype, reduced, dims):
         np.testing.assert_array_equal(result.astype(np.float64), want)
         number = ~np.isnan(want)
         np.testing.assert_array_equal(np.signbit(result.astype(np.float64))[number], np.signbit(want)[number])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("opcode", ["maximum", "minimum", "add", "multiply"])
+@pytest.mark.parametrize("dims", [(1, 1100), (7, 1100), (6, 3, 1024), (261, 1025), (9, 9000)])
+def test_rows_side_by_side(monkeypatch, dtype, opcode, dims):
+    kind = getattr(dtypes, dtype).numpy
+    x = np.random.default_rng(dims[-1]).uniform(0.99, 1.01, dims).astype(kind)
+    x[..., 0, 100] = np.nan
+    module = program(dtype, opcode, dims, (len(dims) - 1,), {"add": 3, "maximum": "-inf"}.get(opcode, 2))
+    monkeypatch.setattr(row_reduction, "CACHED", 0)
+    text = "".join(m.text for m in lowered(prepared(module), process_target())[-1].modules.values())
+    assert "srem i64" in text or dims[0] == 1
+    wide, start = x.astype(np.float64), {"add": 3, "maximum": -np.inf}.get(opcode, 2)
+    want = getattr(np, opcode).reduce(wide, axis=-1, initial=start)
+    np.testing.assert_allclose(np.asarray(xl.compile(module)(x)), want, rtol=1e-4 if dtype == "f32" else 1e-12)
 
 
 @pytest.mark.parametrize("opcode", ["maximum", "minimum"])

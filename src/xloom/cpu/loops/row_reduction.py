@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from llvmlite import ir
 
+from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.emission.accumulators import Accumulator, Merging, State, accumulators, are_sums, representation_of
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered, stride_score
-from xloom.codegen.loop_ir.nodes import Reduction
+from xloom.codegen.loop_ir.nodes import Load, Reduction, walk
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.phases import TASK_COST, Phases
+from xloom.cpu.loops.phases import TASK_COST, Phases, counters
 from xloom.cpu.loops.short_rows import transposed_rows_fit
 from xloom.hlo.dtype import Kind
 from xloom.llvm import element_access
+from xloom.llvm.cache_lines import CACHED
 from xloom.llvm.intrinsics import intrinsic
-from xloom.llvm.loop import VECTOR_ONLY, loop
+from xloom.llvm.loop import AS_OFTEN, VECTOR_ONLY, loop
 from xloom.llvm.types import I64
 
 LANES = (16, 64)
@@ -27,6 +30,12 @@ PARTS = 64
 """Pieces of a reduction to a single value; a constant, so that results do not depend on the number of threads."""
 RUN = 64
 """Steps in which a sum is made before it is added to that of those before, at the least."""
+_ROWS = 4
+"""Rows that are reduced side by side where no cache holds them: processors then fetch ahead in as many places."""
+_LONG_ROW = 4096
+"""Bytes of such rows at least: what follows shorter ones is fetched with them."""
+_CHEAP = 4
+"""Additions that an element of such rows costs at most: else it is not memory that takes the time."""
 _AT_ONCE = 4
 """Registers in which a loop adds, about."""
 MANY = 4096
@@ -34,6 +43,13 @@ MANY = 4096
 
 States = Mapping[int, Sequence[Accumulator]]
 """The accumulators of each reduction, by its identity."""
+
+
+class _Row(NamedTuple):
+    """A result in the making: where the loops around it are, those that are not as before, and its accumulators."""
+
+    place: Mapping[Var, ir.Value]
+    states: States
 
 
 class RowReduction:
@@ -51,8 +67,31 @@ class RowReduction:
         if not self.stage.vars and extent * cost > 4 * TASK_COST:
             self._whole(extent * cost)
             return
-        with self.phases.phase(ordered(self.all_loops, self.stage.vars), cost * extent) as elements:
-            self.horizontal(elements)
+        outer = ordered(self.all_loops, self.stage.vars)
+        if not self._is_streamed(cost):
+            with self.phases.phase(outer, cost * extent) as elements:
+                self.horizontal(elements)
+            return
+        with self.phases.phase(outer, cost * extent, open_ended=True) as elements:
+            b, (begin, end) = elements.b, elements.bounds
+            whole = b.sub(end, b.srem(b.sub(end, begin), I64(_ROWS)))
+            for first, last, count in ((begin, whole, _ROWS), (whole, end, 1)):
+                with loop(b, first, last, count, name="row", hints=AS_OFTEN) as row, elements.scope():
+                    self._side_by_side(elements, [counters(b, outer, b.add(row, I64(k))) for k in range(count)])
+
+    def _is_streamed(self, cost: int) -> bool:
+        """True where rows are long and cheap, and of an array that no cache holds."""
+        loops, _ = arranged(self.all_loops, self.reductions[0].vars)
+        if cost > _CHEAP or len(loops) != 1 or not self.stage.vars or not all(map(_vectorises, self.reductions)):
+            return False
+        last = self.phases.module.target.caches.last
+        loads = [n for n in walk([n for f in self.reductions for n in f.elements]) if isinstance(n, Load)]
+        return any(
+            leaf_shapes(n.source[0].shape)[n.source[1]].nbytes > CACHED * last
+            and n.address.factor(loops[0]) == 1
+            and loops[0].size * n.dtype.bytes >= _LONG_ROW
+            for n in loads
+        )
 
     def inside(self, elements: Elements) -> None:
         """Emits all results of the reduction as a part of other loops."""
@@ -66,7 +105,7 @@ class RowReduction:
         elements.unbind(gone)
         if self._is_scalar(loops):
             state = self._started(elements)
-            self._take(elements, state, loops)
+            self._take(elements, [_Row({}, state)], loops)
         else:
             *outer, inner = loops
             lanes = _Lanes(elements, self.reductions, inner)
@@ -74,11 +113,24 @@ class RowReduction:
                 lanes.take(I64(0), I64(inner.size))
             state = self._started(elements)
             lanes.join(state)
-        self._results(elements, state, None)
+        self._results(elements, state)
 
     def _is_scalar(self, loops: list[Var]) -> bool:
         """True when elements are taken one by one, by LLVM in vectors where it may."""
         return all(map(_vectorises, self.reductions)) or not loops or loops[-1].size < 2 * LANES[0]
+
+    def _side_by_side(self, elements: Elements, places: Sequence[Mapping[Var, ir.Value]]) -> None:
+        """Emits the results of several rows, a step of each in turn."""
+        loops, gone = arranged(self.all_loops, self.reductions[0].vars)
+        elements.unbind(gone)
+        rows = []
+        for place in places:
+            with _at(elements, place):
+                rows.append(_Row(place, self._started(elements)))
+        self._take(elements, rows, loops)
+        for row in rows:
+            with _at(elements, row.place):
+                self._results(elements, row.states)
 
     # -- a single result
     def _whole(self, cost: int) -> None:
@@ -100,7 +152,7 @@ class RowReduction:
             at = elements.vars[part]
             begin, end = _part(b, at, split.size, parts)
             if self._is_scalar(loops):
-                self._take(elements, state, loops, (begin, end))
+                self._take(elements, [_Row({}, state)], loops, (begin, end))
             else:
                 lanes = _Lanes(elements, reductions, loops[-1])
                 if rest:
@@ -125,7 +177,7 @@ class RowReduction:
                         for k, a in enumerate(state[id(reduction)])
                     ]
                     elements.combine(reduction, state[id(reduction)], values)
-            self._results(elements, state, None)
+            self._results(elements, state)
 
     # -- accumulators
     def _started(self, elements: Elements, *, identity_value: bool = False) -> States:
@@ -136,12 +188,18 @@ class RowReduction:
                 accumulator.start(value)
         return state
 
-    def _accumulate(self, elements: Elements, state: States) -> None:
-        for reduction in self.reductions:
-            elements.accumulate(reduction, state[id(reduction)])
+    def _accumulate(self, elements: Elements, rows: Sequence[_Row]) -> None:
+        for row in rows:
+            with _at(elements, row.place):
+                for reduction in self.reductions:
+                    elements.accumulate(reduction, row.states[id(reduction)])
 
     def _take(
-        self, elements: Elements, state: States, loops: list[Var], bounds: tuple[ir.Value, ir.Value] | None = None
+        self,
+        elements: Elements,
+        rows: Sequence[_Row],
+        loops: list[Var],
+        bounds: tuple[ir.Value, ir.Value] | None = None,
     ) -> None:
         """All elements one by one, of the first loop those within `bounds`; long sums run by run.
 
@@ -153,36 +211,38 @@ class RowReduction:
         run = max(RUN * at_once, 1 << round(math.log2(math.sqrt(at_once * max(1, total)))))
         if total <= 2 * run or not are_sums(self.reductions):
             with _bounded(elements, loops, bounds):
-                self._accumulate(elements, state)
+                self._accumulate(elements, rows)
             return
         within = next(k for k in range(1, len(loops) + 1) if math.prod(v.size for v in loops[k:]) <= run)
         if within < len(loops):
             with (
                 _bounded(elements, loops[:within], bounds),
-                self._run(elements, state) as part,
+                self._run(elements, rows) as parts,
                 elements.loops(loops[within:]),
             ):
-                self._accumulate(elements, part)
+                self._accumulate(elements, parts)
             return
         *outer, inner = loops
         with _bounded(elements, outer, bounds if outer else None):
             begin, end = bounds if bounds and not outer else (I64(0), I64(inner.size))
             with loop(b, begin, end, run, name="run") as first, elements.scope():
                 last = intrinsic(b, "smin", b.add(first, I64(run), flags=["nsw"]), end)
-                with self._run(elements, state) as part, _ranging(elements, inner, first, last):
-                    self._accumulate(elements, part)
+                with self._run(elements, rows) as parts, _ranging(elements, inner, first, last):
+                    self._accumulate(elements, parts)
 
     @contextmanager
-    def _run(self, elements: Elements, state: States) -> Iterator[States]:
-        """Accumulators of a run, which `state` then takes up."""
-        part = self._started(elements, identity_value=True)
-        yield part
-        for reduction in self.reductions:
-            elements.combine(reduction, state[id(reduction)], [a.get() for a in part[id(reduction)]])
+    def _run(self, elements: Elements, rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+        """Accumulators of a run of each row, which these then take up."""
+        parts = [_Row(row.place, self._started(elements, identity_value=True)) for row in rows]
+        yield parts
+        for row, part in zip(rows, parts, strict=True):
+            for reduction in self.reductions:
+                values = [a.get() for a in part.states[id(reduction)]]
+                elements.combine(reduction, row.states[id(reduction)], values)
 
-    def _results(self, elements: Elements, state: States, lane: ir.Value | None) -> None:
+    def _results(self, elements: Elements, state: States) -> None:
         for store in self.stage.stores:
-            value = state[id(store.node.reduction)][store.node.number].result(lane)  # type: ignore[attr-defined]
+            value = state[id(store.node.reduction)][store.node.number].result()  # type: ignore[attr-defined]
             self.phases.store(elements, store, value)
 
 
@@ -248,6 +308,14 @@ class _Moving:
 
 def _states(elements: Elements, reductions: Sequence[Reduction], lanes: int | None = None) -> States:
     return {id(f): accumulators(elements.b, f, lanes) for f in reductions}
+
+
+@contextmanager
+def _at(elements: Elements, place: Mapping[Var, ir.Value]) -> Iterator[None]:
+    """What is emitted there is of a row alone."""
+    with elements.scope():
+        elements.vars.update(place)
+        yield
 
 
 @contextmanager

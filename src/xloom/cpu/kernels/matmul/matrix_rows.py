@@ -22,6 +22,8 @@ class MatrixRows:
     """One phase, each item of which has `height` rows of the matrix, or fewer at the end."""
 
     height: int
+    together = 1
+    """Items that a thread does at once, where it has as many."""
 
     def __init__(
         self, kernel: Kernel, arithmetic: Arithmetic, product: Product, matrix: Array, vector: Array, result: Array
@@ -40,7 +42,7 @@ class MatrixRows:
         with self.kernel.phase(count(items), greatest(1, _GRAIN_BYTES // nbytes)) as phase:
             b = phase.b
             state = self.prepare(b)
-            with rolled(b, phase.begin, phase.end, name="item") as item:
+            with rolled(b, phase.begin, phase.end, self.together, name="item") as item:
                 position = digits(b, items, item)
                 starts = {name: offset(b, outer, position[:-1], name) for name in "abc"}
                 self.item(phase, starts, b.mul(position[-1], i64(self.height)), state)
@@ -50,5 +52,6 @@ class MatrixRows:
         raise NotImplementedError
 
     def item(self, phase: PhaseBuilder, starts: dict[str, ir.Value], first: ir.Value, state: object) -> None:
-        """Computes the results of rows from `first` on; the arrays' parts begin at `starts`, in elements."""
+        """Computes the results of `height` rows from `first` on, or of `together` times as many, but no more than the
+        phase's range has; the arrays' parts begin at `starts`, in elements."""
         raise NotImplementedError

@@ -13,13 +13,19 @@ from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.matrix_rows import STREAMS, MatrixRows
 from xloom.cpu.kernels.matmul.tile import at_most, needed_lanes, nest, rolled, share
 from xloom.llvm.cache_lines import CACHED, LINE, fetch
+from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
-from xloom.llvm.symbolic_dimension import least
+from xloom.llvm.symbolic_dimension import greatest, least
 from xloom.llvm.types import POINTER, element_pointer, i64
 from xloom.llvm.vectors import lanes_below
 
 _RUN_BYTES = 4096
 """Of a row of memory that an item reads at once: in shorter runs, the hardware fetches too little ahead."""
+_SHARE = 8
+"""Of the second cache, what the results take of a thread that reads memory once: in longer runs, the hardware finds out
+what comes next, and pages are neighbours."""
+_STATE = 2
+"""Bytes of results for each byte of the matrix that is read: of more, these should be in the first-level cache."""
 _STRIPS = 4096
 """Elements of the results of an item, so that they stay in the first-level cache."""
 _AT_ONCE = 8
@@ -44,8 +50,16 @@ class Strips(MatrixRows):
         self.most = least(strip, _STRIPS // self.results // self.rows_per_iteration * self.rows_per_iteration)
         self.height = -(-share(self.row.size, self.most) // self.rows_per_iteration) * self.rows_per_iteration
         nbytes = self.row.size * count(self.product.depth) * self.matrix.dtype.bytes
-        is_streamed = self.results > 1 or nbytes > CACHED * self.arithmetic.target.caches.last
+        caches = self.arithmetic.target.caches
+        is_streamed = self.results > 1 or nbytes > CACHED * caches.last
         self.is_fetched = is_streamed and not self.matrix.is_made
+        is_alone = not self.product.batch and len(self.product.rows) == 1
+        is_light = self.results * self.arithmetic.dtype.bytes <= _STATE * self.matrix.dtype.bytes
+        self.is_long = self.is_fetched and is_alone and is_light and self.row.size > self.most
+        if self.is_long:
+            self.most = caches.second // _SHARE // self.arithmetic.dtype.bytes // self.padded_results
+            self.together = greatest(1, self.most // self.height)
+            self.is_fetched = False
         super().emit()
 
     def prepare(self, b: ir.IRBuilder) -> ir.Value:
@@ -64,7 +78,9 @@ class Strips(MatrixRows):
         """A strip from row `first` on."""
         assert isinstance(state, ir.Value)
         b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
-        size = at_most(b, b.sub(i64(self.row.size), first), self.height)
+        size = at_most(b, b.sub(i64(self.row.size), first), self.height * self.together)
+        if self.is_long:
+            size = intrinsic(b, "smin", size, b.sub(b.mul(phase.end, i64(self.height)), first))
         with rolled(b, 0, size, lanes) as i, rolled(b, 0, self.padded_results) as number:
             self._put(b, state, i, number, arithmetic.zero(lanes))
         *outer, depth = self.product.depth or (Axis(1, 0, 0, 0),)
