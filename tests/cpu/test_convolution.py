@@ -253,3 +253,12 @@ def test_random(seed):
     text = " ".join(f"{name}={'x'.join(v)}" for name, v in window.items())
     more = f", feature_group_count={groups}, batch_group_count={batch_groups}"
     check(lhs, rhs, text, f"{labels[0]}_{labels[1]}->{labels[2]}", more)
+
+
+@pytest.mark.parametrize("window", ["size=1x1", "size=1x1 stride=2x2", "size=1x1 stride=1x3"])
+@pytest.mark.parametrize(
+    "labels,kernel", [("b01f_01io->b01f", (1, 1, 300, 170)), ("b01f_01oi->b01f", (1, 1, 170, 300))]
+)
+def test_large_kernels_of_one_place(window, labels, kernel):
+    check((2, 9, 7, 300), kernel, window, labels)
+    check((2, 9, 7, 300), kernel, window, labels, types=("bf16", "bf16", "f32"))

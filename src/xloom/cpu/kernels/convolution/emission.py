@@ -12,7 +12,14 @@ from xloom.cpu.kernels.convolution.depthwise import depthwise, plan_of
 from xloom.cpu.kernels.convolution.depthwise_adjacent import DepthwiseEmitter, is_adjacent
 from xloom.cpu.kernels.convolution.edges import edges_of
 from xloom.cpu.kernels.convolution.filter_panels import panel_width
-from xloom.cpu.kernels.convolution.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
+from xloom.cpu.kernels.convolution.geometry import (
+    Convolution,
+    Spatial,
+    as_pointwise_product,
+    as_product,
+    is_pointwise,
+    spatial,
+)
 from xloom.cpu.kernels.convolution.padding import Extent, padded
 from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, stride_of, thinned
 from xloom.cpu.kernels.convolution.tile_loop import convolve
@@ -99,6 +106,13 @@ def _form_sums(
     if product is not None:
         strategy_chosen("a product of matrices", "each result is made of one place, which is read where it lies")
         _multiply(kernel, product, w, x, y)
+        return
+    is_packed = nbytes > caches.second // _POINTWISE_SHARE and not (is_gradient or reaches_out or problem.in_panels)
+    product = as_product(problem) if is_packed and is_pointwise(problem) else None
+    if product is not None:
+        size = symbolic_dimension.number(nbytes)
+        strategy_chosen("a product of matrices", f"each result is made of one place, by a kernel of {size} bytes")
+        _multiply(kernel, product, x, w, y)
         return
     extents = _met(lhs, labels, dims)
     narrow = in_pairs(arithmetic, x.dtype, w.dtype)
@@ -218,6 +232,9 @@ _FEW_OUTPUTS = 128
 """For which it is better to read each element of the input several times than to pack it."""
 _LARGE_KERNEL = 3 / 4
 """Of the second cache, what a kernel takes that does not stay there, so that it is better packed once."""
+_POINTWISE_SHARE = 4
+"""Of the second cache, what a kernel of one place takes one of so many parts of, that is read from there fast enough:
+blocks of a larger one, as products have them, are in the first cache."""
 _LARGEST_KERNEL = 3 / 8
 """Of the last cache, what one takes of which a panel is that large, so that sums are formed in blocks."""
 

@@ -163,14 +163,16 @@ def as_product(problem: Convolution) -> Product | None:
     return Product(merged([problem.group]), merged(rows), merged([problem.output]), merged(depth))
 
 
+def is_pointwise(problem: Convolution) -> bool:
+    """True for windows of one tap, and no others between them."""
+    spaces = zip(problem.dims, problem.taps, strict=True)
+    return all(len(d.classes) == 1 and (d.classes[0].taps, t.size) == (1, 1) for d, t in spaces)
+
+
 def as_pointwise_product(problem: Convolution) -> Product | None:
     """The product of kernel and input, for windows of one tap and dimensions whose positions are adjacent; or None."""
     spaces = [(d, d.classes[0], t) for d, t in zip(problem.dims, problem.taps, strict=True)]
-    if (
-        problem.x_base
-        or problem.w_base
-        or any(len(d.classes) > 1 or p.input or (p.taps, t.size) != (1, 1) for d, p, t in spaces)
-    ):
+    if problem.x_base or problem.w_base or not is_pointwise(problem) or any(p.input for _, p, _ in spaces):
         return None
     positions = merged([Axis(p.count, d.input_stride * t.a, 0, t.c) for d, p, t in spaces])
     if len(positions) != 1 or (positions[0].a, positions[0].c) != (1, 1):
