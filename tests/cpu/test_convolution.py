@@ -262,3 +262,17 @@ def test_random(seed):
 def test_large_kernels_of_one_place(window, labels, kernel):
     check((2, 9, 7, 300), kernel, window, labels)
     check((2, 9, 7, 300), kernel, window, labels, types=("bf16", "bf16", "f32"))
+
+
+@pytest.mark.parametrize("width", [4, 5, 7, 13, 14, 15, 17, 29, 57])
+@pytest.mark.parametrize(
+    "window,kernel",
+    [
+        ("size=3x3 pad=1_1x1_1", 3), ("size=3x3 stride=2x2 pad=0_1x0_1", 3), ("size=3x3 stride=2x2 pad=1_1x1_1", 3),
+        ("size=5x5 pad=2_2x4_1", 5), ("size=5x5 stride=1x2 pad=2_2x3_3", 5), ("size=7x7 pad=3_3x3_3", 7),
+        ("size=3x3 pad=2_2x2_2 rhs_dilate=2x2", 3), ("size=7x7 pad=6_6x6_6", 7), ("size=3x3 pad=0_0x5_5", 3),
+        ("size=3x3 pad=1_1x-1_1", 3),
+    ],
+)  # fmt: skip
+def test_lines_of_groups_side_by_side(window, kernel, width):
+    check((2, 7, width, 37), (kernel, kernel, 1, 37), window, "b01f_01io->b01f", ", feature_group_count=37")

@@ -1,7 +1,7 @@
 """Convolutions of one feature a group whose groups are adjacent in all three arrays, which are read where they lie.
 
-Of each line of the output, the positions whose windows are inside the input along the line are computed some at a time,
-the others one by one; windows that reach out have fewer taps.
+Positions along a line of the output are computed some at a time; windows that reach out have fewer taps. Which taps the
+first and the last positions of a line lack is known when the code is made.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _LEAST_ROWS = 4
 _MOST_VECTORS = 4
 """That are computed for a position; and for some positions before those next to them."""
 _LONG = 5
-"""A window along the line, by strides, for which it is better to copy what is met so often."""
+"""A window along the line, by strides, for which it is better to copy what is met so often, where registers hold it."""
+_MANY_REGISTERS = 32
 _LINE = 64
 """Places of an item, about."""
 
@@ -43,7 +44,7 @@ def is_adjacent(arithmetic: Arithmetic, problem: Convolution, window: Window) ->
         and problem.feature.size == problem.output.size == 1
         and group.a == group.b == group.c == 1
         and group.size >= arithmetic.lanes
-        and window[-1].size < _LONG * window[-1].stride
+        and (window[-1].size < _LONG * window[-1].stride or arithmetic.target.registers.count < _MANY_REGISTERS)
         and all(d.base_dilation == 1 for d in window)
     )
 
@@ -74,6 +75,17 @@ class DepthwiseEmitter:
         most = least(inside, self._length)
         self._rows = 0 if most < _LEAST_ROWS else _MOST_ROWS if most >= _MOST_ROWS else int(most)
         self._outputs = outputs
+        self._has_edges = len(outputs) > 1 and self._cut_for_edges(outputs[-1])
+
+    def _cut_for_edges(self, line: Any) -> bool:
+        """True where lines are cut so that windows of the first piece alone reach out in front, of the last behind."""
+        if line < _LEAST_ROWS or (self._low <= 0 and self._high >= line):
+            return False
+        rows = share(line, _MOST_ROWS)
+        if rows < line and (rows < self._low or (line - 1) // rows * rows > self._high):
+            return False
+        self._rows = int(rows)
+        return True
 
     def emit(self, kernel: Kernel) -> None:
         """One phase, whose items are lines of the output or pieces of them."""
@@ -121,6 +133,9 @@ class DepthwiseEmitter:
 
     def _line(self, at: list[ir.Value], group: ir.Value, loops: Loops, begin: ir.Value, end: ir.Value) -> None:
         b, groups, width = self._b, self._problem.group.size, self._vectors * self._arithmetic.lanes
+        if self._has_edges:
+            self._pieces(at, group, loops)
+            return
         low, high = begin, begin
         if self._rows:
             low, high = (
@@ -142,10 +157,40 @@ class DepthwiseEmitter:
                 b.select(b.icmp_signed("<", number, before), b.add(begin, number), after),
             )
 
-    def _some_outputs(self, at: list[ir.Value], group: ir.Value, loops: Loops, position: ir.Value) -> None:
-        """Some outputs of a line, a vector after the other."""
+    def _pieces(self, at: list[ir.Value], group: ir.Value, loops: Loops) -> None:
+        """A whole line."""
+        line, rows = self._outputs[-1], self._rows
+        if line == rows:
+            self._some_outputs(at, group, loops, i64(0), self._met(begins=True, ends=True))
+            return
+        self._some_outputs(at, group, loops, i64(0), self._met(begins=True, ends=False))
+        with rolled(self._b, rows, line - rows, rows, name="places") as position:
+            self._some_outputs(at, group, loops, position)
+        self._some_outputs(at, group, loops, i64(line - rows), self._met(begins=False, ends=True))
+
+    def _met(self, *, begins: bool, ends: bool) -> list[range]:
+        """By tap along the line, the rows of a piece whose windows have it inside, where the line begins or ends."""
+        d, found = self._window[-1], []
+        past = int((self._outputs[-1] - 1) * d.stride - d.padding_low - self._sizes[-1] + 1)
+        for tap in range(d.size):
+            met = tap * d.window_dilation
+            before = min(self._rows, max(0, -(-(d.padding_low - met) // d.stride))) if begins else 0
+            behind = max(0, -(-(past + met) // d.stride)) if ends else 0
+            found.append(range(before, max(before, self._rows - behind)))
+        return found
+
+    def _some_outputs(
+        self,
+        at: list[ir.Value],
+        group: ir.Value,
+        loops: Loops,
+        position: ir.Value,
+        met: Sequence[range] | None = None,
+    ) -> None:
+        """Some outputs of a line, a vector after the other; all windows are inside, or have taps for the rows `met`."""
         b, d, axis, arithmetic = self._b, self._window[-1], self._problem.taps[-1], self._arithmetic
-        first = b.sub(b.mul(position, i64(d.stride)), i64(d.padding_low))
+        origin = d.padding_low if met is None or met[0].start == 0 else 0  # from a place that there is
+        first = b.sub(b.mul(position, i64(d.stride)), i64(origin))
         moves = b.mul(first, i64(axis.a)), i64(0), b.mul(position, i64(axis.c))
         x, w, y = (b.add(p, m) for p, m in zip(at, moves, strict=True))
         inner = d.size, [d.window_dilation * axis.a, axis.b]
@@ -156,15 +201,29 @@ class DepthwiseEmitter:
             vector = at_most(b, vector, groups - lanes)
             sums.clear(b)
 
-            def add(pointers: Sequence[ir.Value]) -> None:
+            def add(pointers: Sequence[ir.Value], rows: Sequence[int] = range(self._rows)) -> None:
                 here, kernel = pointers
                 taps = arithmetic.load(b, kernel, self._w.dtype, i64(0), lanes)
-                rows = spaced(b, here, self._x.dtype, d.stride * axis.a)
-                for r in range(self._rows):
-                    value = arithmetic.load(b, rows(r), self._x.dtype, i64(0), lanes)
+                places = spaced(b, here, self._x.dtype, d.stride * axis.a)
+                for number, r in enumerate(rows):
+                    value = arithmetic.load(b, places(number), self._x.dtype, i64(0), lanes)
                     sums.set(b, r, 0, arithmetic.multiply_add(b, value, taps, sums.get(b, r, 0)))
 
-            walk_window(b, [*loops, inner], self._starts(b.add(x, vector), b.add(w, vector)), add)
+            def add_line(pointers: Sequence[ir.Value]) -> None:
+                line, kernel = (
+                    WindowPointer(p, a.dtype.bytes) for p, a in zip(pointers, (self._x, self._w), strict=True)
+                )
+                for tap, rows in enumerate(met or ()):
+                    if rows:
+                        place = rows[0] * d.stride + tap * d.window_dilation - d.padding_low + origin
+                        here = line.after(b, place * axis.a), kernel.after(b, tap * axis.b)
+                        add([p.pointer for p in here], rows)
+
+            starts = self._starts(b.add(x, vector), b.add(w, vector))
+            if met is None:
+                walk_window(b, [*loops, inner], starts, add)
+            else:
+                walk_window(b, loops, starts, add_line)
             lines = spaced(
                 b, element_pointer(b, self._pointers[2], self._y.dtype, b.add(y, vector)), self._y.dtype, axis.c
             )
