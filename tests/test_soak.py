@@ -1,6 +1,7 @@
 """`make soak`: each activity does a round, and what grows, is wrong or is left behind is said."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.judges.soak import __main__ as harness
 from tests.judges.soak.activities import ACTIVITIES
-from tests.judges.soak.usage import descendants, growth, usage_of
+from tests.judges.soak.usage import adopting, descendants, growth, usage_of, working
 
 
 @pytest.mark.parametrize("name", ["dispatches", "compilations", "cancellations", "full_disks", "processes"])
@@ -20,8 +21,18 @@ def test_what_a_process_holds():
     mine = usage_of(os.getpid(), 1 << 20)
     assert mine.memory > 1 and mine.kept == 1 and mine.files >= 3 and mine.threads >= 1
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        assert child.pid in descendants(os.getpid())
+        assert child.pid in descendants(os.getpid()) and usage_of(os.getpid(), 0).processes >= 1
         child.communicate(b"\n")
+
+
+def test_a_process_that_its_parent_leaves_behind_is_found():
+    code = "import subprocess as s; print(s.Popen(['sleep', '60'], stdout=s.DEVNULL).pid)"
+    before = descendants(os.getpid())
+    with adopting():
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        left = working(descendants(os.getpid()) - before)
+        os.kill(int(done.stdout), signal.SIGKILL)
+        assert os.waitpid(int(done.stdout), 0)[0] in left
 
 
 def test_what_grows_only_at_first_does_not_grow():

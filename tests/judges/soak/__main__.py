@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.judges.soak.activities import ACTIVITIES
-from tests.judges.soak.usage import Usage, descendants, growth, usage_of
+from tests.judges.soak.usage import Usage, adopting, descendants, growth, usage_of, working
 
 _TURN = 10.0
 """Seconds that an activity has before the next one."""
 _ROUND = 600.0
 """Seconds after which a round is lost, and its process ended."""
-_GROWN = Usage(memory=8.0, kept=math.inf, files=0, threads=0)
+_GROWN = Usage(memory=8.0, kept=math.inf, files=0, threads=0, processes=0)
 """How much more the last third of a run may hold than the second. What is kept has a bound of its own."""
 _SHORT = 9
 """Turns below which nothing is said of growth."""
@@ -110,7 +110,7 @@ def soak(names: list[str], minutes: float, folder: Path) -> dict[str, Any]:
     unfinished = [p.name for p in kept.rglob("*") if p.is_file() and "tmp" in p.name]
     return {
         "activities": {worker.name: worker.report() for worker in workers},
-        "processes left": len(descendants(os.getpid()) - before),
+        "processes left": len(working(descendants(os.getpid()) - before)),
         "files left": files + unfinished,
         "bytes kept": sum(p.stat().st_size for p in kept.rglob("*") if p.is_file()),
     }
@@ -132,7 +132,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="a file for all figures, as JSON")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else [*ACTIVITIES]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, adopting():
         found = soak(names, options.minutes, Path(folder))
     if options.out:
         options.out.write_text(json.dumps(found, indent=1) + "\n")
@@ -144,7 +144,8 @@ def main() -> int:
         print(
             f"{name:14}{each['done']:8} done, {len(each['wrong'])} wrong; memory {first.memory:.0f} to "
             f"{last.memory:.0f} MiB{grown}, kept beside {first.kept:.0f} to {last.kept:.0f}; "
-            f"files {first.files} to {last.files}, threads {first.threads} to {last.threads}"
+            f"files {first.files} to {last.files}, threads {first.threads} to {last.threads}, "
+            f"processes {first.processes} to {last.processes}"
         )
     print(
         f"{found['processes left']} processes left, {len(found['files left'])} files; {found['bytes kept']} bytes kept"

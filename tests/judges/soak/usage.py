@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 _PROC = Path("/proc")
 _MIB = 1 << 20
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Usage(NamedTuple):
@@ -21,6 +24,8 @@ class Usage(NamedTuple):
     """MiB of what was compiled, which the process keeps for later up to a bound."""
     files: int
     threads: int
+    processes: int
+    """That it has started, those among them that have ended and were not waited for."""
 
 
 def usage_of(process: int, kept: int) -> Usage:
@@ -31,8 +36,35 @@ def usage_of(process: int, kept: int) -> Usage:
     fields = dict(line.split(":", 1) for line in lines if ":" in line)
     kib = int(fields["RssAnon"].split()[0])
     return Usage(
-        (kib * 1024 - kept) / _MIB, kept / _MIB, len(os.listdir(_PROC / str(process) / "fd")), int(fields["Threads"])
+        (kib * 1024 - kept) / _MIB,
+        kept / _MIB,
+        len(os.listdir(_PROC / str(process) / "fd")),
+        int(fields["Threads"]),
+        len(descendants(process)),
     )
+
+
+@contextmanager
+def adopting() -> Iterator[None]:
+    """Orphans among the descendants of this process become its children: else they would be init's, and no one's leak."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def working(processes: set[int]) -> set[int]:
+    """Those that have not ended."""
+    found: set[int] = set()
+    for process in processes:
+        try:
+            state = (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            continue
+        found |= {process} if state != "Z" else set()
+    return found
 
 
 def descendants(process: int) -> set[int]:
