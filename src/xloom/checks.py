@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xloom.environment import CHECK
-from xloom.errors import XloomError, near
+from xloom.errors import XloomError
 
 CHECKS = {
     "buffers": "each step reads the bytes of the value that it is to read",
@@ -42,8 +42,7 @@ def known_value_checks(names: Iterable[str]) -> frozenset[str]:
     """The names as a set. Raises XloomError for one that is not in `VALUE_CHECKS`."""
     found = frozenset(names)
     for name in sorted(found - VALUE_CHECKS.keys()):
-        known = f"there are {', '.join(VALUE_CHECKS)}"
-        raise XloomError(f"no check of values is called {name!r}", hint=near(name, VALUE_CHECKS) or known)
+        raise XloomError(f"no check of values is called {name!r}", hint=f"there are {', '.join(VALUE_CHECKS)}")
     return found
 
 

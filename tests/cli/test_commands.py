@@ -119,3 +119,5 @@ def test_an_input_that_is_no_array(tmp_path, header):
     array.write_bytes(b"\x93NUMPY\x01\x00v\x00" + header.ljust(117) + b"\n" + bytes(16))
     done = xloom("run", hlo, "-i", array)
     assert done.returncode == 1 and "is not an array" in done.stderr and "Traceback" not in done.stderr
+    done = xloom("run", hlo, "-i", hlo)
+    assert done.returncode == 1 and "m.hlo is not an array: it is no .npy file" in done.stderr

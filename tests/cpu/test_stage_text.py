@@ -341,7 +341,10 @@ ENTRY main {
         shown = re.search(rf"{name.removesuffix('y')}\w+ +([\d.]+ \w+)\n", text)
         assert shown and shown[1] == bytes_text(getattr(memory, f"{name}_bytes"))
     assert memory.constant_bytes == 400 and memory.argument_bytes == 16384 and memory.result_bytes == 16384 + 400
-    assert f"peak{bytes_text(memory.peak_bytes):>20}" in text
+    assert f"peak{bytes_text(memory.peak_bytes):>20}" in text and re.search(r"aliased +0 B", text)
+    donated = "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }"
+    alone = donated + "\nENTRY main { x = f32[64] parameter(0) ROOT y = f32[64] exponential(x) }"
+    assert re.search(r"aliased +256 B\npeak +256 B", memory_text(xl.parse(alone)))
 
 
 PROGRAM = """HloModule m

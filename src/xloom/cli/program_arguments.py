@@ -11,6 +11,9 @@ from xloom.hlo.module import Module
 from xloom.interpreter.registry import Value
 from xloom.interpreter.values import random_argument
 
+_ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"
+"""What files of numpy.save and numpy.savez begin with."""
+
 
 def program_arguments(module: Module, inputs: Sequence[str], seed: int) -> list[Value]:
     """Arrays of files, then random ones. Raises ShapeError where there are more files than parameters."""
@@ -23,6 +26,9 @@ def program_arguments(module: Module, inputs: Sequence[str], seed: int) -> list[
 
 
 def _read(path: str, dtype: np.dtype) -> np.ndarray:
+    with open(path, "rb") as file:
+        if not file.read(len(_ARRAY)).startswith((_ARRAY, _ARCHIVE)):  # NumPy would speak of pickled data
+            raise XloomError(f"{path} is not an array: it is no .npy file", hint="write it with numpy.save")
     try:
         array = np.load(path, mmap_mode="r")  # no memory for what the header says before there is such a file
     except OSError:

@@ -23,7 +23,7 @@ _NAMES = 4
 def memory_text(module: Module, target: Target | None = None) -> str:
     """Bytes by kind, and the largest arrays with the positions in the schedule at which they live.
 
-    "both" are results that lie in the memory of donated arguments.
+    "aliased" are results that lie in the memory of donated arguments.
     Raises LoweringError for what has no native code.
     """
     _, assignment, program = lowered(prepared(module), target or process_target())
@@ -35,7 +35,7 @@ def memory_text(module: Module, target: Target | None = None) -> str:
             ("results", memory.result_bytes),
             ("constants", memory.constant_bytes),
             ("temporaries", memory.temporary_bytes),
-            ("both", memory.aliased_bytes),
+            ("aliased", memory.aliased_bytes),
             ("peak", memory.peak_bytes),
         )
     ]
