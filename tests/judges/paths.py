@@ -102,6 +102,15 @@ PATHS = {
         ),
         ("do_custom_call.c",),
     ),
+    "gpu-code": Walk(
+        "",
+        (
+            (f"xloom opt --emit ptx --target sm_90a {_HLO}", r"\.entry"),
+            (f"xloom opt --explain kernel --target sm_90a {_HLO}", "multiprocessor"),
+            (f"xloom run {_HLO} --on emulator --compare interpreter", "equal to interpreter"),
+        ),
+        (_HLO,),
+    ),
     "backend": Walk("", ((f"python -c '{_BACKEND}'", r"my device says \[0\. 2\. 4\.\] 1"),)),
     "compiler": Walk(
         "",
