@@ -96,12 +96,23 @@ class Programs:
         return len(self.devices)
 
     @cached_property
-    def _compiled(self) -> dict[str, LoadedExecutable]:
+    def _compiled(self) -> dict[tuple[Shape, str, str], LoadedExecutable]:
         return {}
 
     def _run(self, operand: Shape, result: Shape, what: str, value: Value, opcode: str = "add") -> Value:
         """`what` is an opcode with its attributes; operand and result are reshaped to what it takes."""
-        given, wanted, whole = (_text(s) for s in (value.type.shape, result, operand))
+        case = value.type.shape, what, opcode
+        program = self._compiled.get(case)
+        if program is None:
+            program = self._compiled[case] = self._program(operand, result, *case)
+        buffer = buffer_of(value).buffer
+        assert buffer is not None
+        (results,) = program.launch([[buffer]])
+        device_client.throttle(results.done)
+        return Value(array_type(value.type.dtype, result.dims), results.buffers[0])
+
+    def _program(self, operand: Shape, result: Shape, argument: Shape, what: str, opcode: str) -> LoadedExecutable:
+        given, wanted, whole = (_text(s) for s in (argument, result, operand))
         scalar = _text(array_shape(operand.dtype, ()))
         opcode_name, _, attributes = what.partition(" ")
         inner = f"{_text(_result_of(opcode_name, operand, self.size))} {opcode_name}(o){attributes}"
@@ -117,15 +128,8 @@ ENTRY main {{
   y = {inner}
   ROOT z = {wanted} reshape(y)
 }}"""
-        program = self._compiled.get(text)
-        if program is None:
-            options = CompileOptions(self.size, device_assignment=tuple((device,) for device in self.devices))
-            program = self._compiled[text] = device_client.client().compile(xloom.parse(text), options)
-        buffer = buffer_of(value).buffer
-        assert buffer is not None
-        (results,) = program.launch([[buffer]])
-        device_client.throttle(results.done)
-        return Value(array_type(value.type.dtype, result.dims), results.buffers[0])
+        options = CompileOptions(self.size, device_assignment=tuple((device,) for device in self.devices))
+        return device_client.client().compile(xloom.parse(text), options)
 
     def all_gather(self, value: Value) -> Value:
         """See Engine."""

@@ -121,7 +121,8 @@ def _elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
 
 def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """`check` for types that are not among the known ones."""
-    case = (*[_kind(each) for each in args], *[(name, _kind(each)) for name, each in kwargs.items()])
+    kinds = [each._alias.type if each.__class__ is XlaTensor else _kind(each) for each in (*args, *kwargs.values())]
+    case = (*kinds, *kwargs)
     if case not in known:
         check(op, args, kwargs)
         if len(known) >= _REMEMBERED:

@@ -54,9 +54,9 @@ def to_device(tensor: torch.Tensor) -> Value:
     tensor = tensor.detach().resolve_conj().resolve_neg()
     type = array_type(tensor.dtype, tuple(tensor.shape))
     METRICS.transfers += 1
-    METRICS.bytes_to_device += type.shape.nbytes
+    METRICS.bytes_to_device += type.nbytes
     buffer = client().buffer_from_host(over(tensor))
-    held_memory.hold([buffer])
+    held_memory.hold(type, buffer)
     return Value(type, buffer)
 
 

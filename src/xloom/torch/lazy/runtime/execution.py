@@ -42,10 +42,10 @@ def _start(trace: Trace, live: list[Value]) -> None:
     if program.outputs != wanted:
         at = {index: k for k, index in enumerate(program.outputs)}
         buffers = [buffers[at[index]] for index in wanted]
-    held_memory.hold(buffers)
     log.started(program, trace)
     for value, buffer in zip(live, buffers, strict=True):
         value.buffer = buffer
+        held_memory.hold(value.type, buffer)
 
 
 def _wider(trace: Trace, wanted: tuple[int, ...]) -> TraceProgram | None:

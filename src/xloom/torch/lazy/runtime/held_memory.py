@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Iterable
 
 from xloom.pjrt import Buffer
+from xloom.torch.lazy.tensor.array_type import ArrayType
 
-_bytes: dict[weakref.ref[Buffer], int] = {}
-"""Of each buffer that lives. A dictionary's changes are whole, in whichever thread a buffer dies."""
+_held: list[tuple[weakref.ref[Buffer], int]] = []
+"""Buffers that lived when it was last looked, and their bytes. A callback for each would take longer than to look."""
+_changes = threading.Lock()
+_LOOKED_AT_AFTER = 4096
+"""So many more, it is looked in any case."""
 _peak = 0
 
 
-def hold(buffers: Iterable[Buffer]) -> None:
-    """Counts buffers as long as they live."""
-    for buffer in buffers:
-        _bytes[weakref.ref(buffer, _forget)] = buffer.nbytes
-
-
-def _forget(reference: weakref.ref[Buffer]) -> None:
-    _bytes.pop(reference, None)
+def hold(type: ArrayType, buffer: Buffer) -> None:
+    """Counts a buffer of a type as long as it lives."""
+    with _changes:
+        _held.append((weakref.ref(buffer), type.nbytes))
+    if not len(_held) % _LOOKED_AT_AFTER:
+        _living()
 
 
 def held() -> int:
     """Bytes now."""
-    return sum(list(_bytes.values()))
+    return sum([nbytes for _, nbytes in _living()])
 
 
 def count() -> int:
     """Buffers now."""
-    return len(_bytes)
+    return len(_living())
+
+
+def _living() -> list[tuple[weakref.ref[Buffer], int]]:
+    """Those of them that live, which are all that is known from now on."""
+    with _changes:
+        _held[:] = living = [each for each in _held if each[0]() is not None]
+    return living
 
 
 def peak() -> int:

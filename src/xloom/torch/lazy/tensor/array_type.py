@@ -19,12 +19,13 @@ class ArrayType:
     to torch and to views of that memory.
     """
 
-    __slots__ = ("_others", "dims", "dtype", "order", "overlaps", "row_major", "shape", "size", "strides")
+    __slots__ = ("_others", "dims", "dtype", "nbytes", "order", "overlaps", "row_major", "shape", "size", "strides")
 
     def __init__(self, shape: Shape, strides: tuple[int, ...], row_major: ArrayType | None = None):
         self.shape = shape
         self.dims = shape.dims
         self.size = shape.size
+        self.nbytes = shape.nbytes
         self.dtype = torch_dtype(shape.dtype)
         self.strides = strides
         self.row_major = self if row_major is None else row_major

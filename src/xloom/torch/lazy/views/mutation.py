@@ -14,6 +14,7 @@ from xloom.torch.lazy.operators.checking import check, check_once
 from xloom.torch.lazy.recording.operation import apply
 from xloom.torch.lazy.recording.record import Recorder, mixed
 from xloom.torch.lazy.recording.table import Handler
+from xloom.torch.lazy.recording.trace import Value
 from xloom.torch.lazy.tensor.storage import View
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 from xloom.torch.lazy.views import overlap
@@ -95,6 +96,9 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         if asks_dtype or (sums and given.get("dtype") is None):
             given["dtype"] = targets[0].dtype
         found = recorder.record(args, given)
+        if found.__class__ is Value and found.type.row_major is targets[0]._alias.type.row_major:
+            targets[0]._alias.write(found)  # the usual case: nothing to convert, nowhere to move
+            return targets[0] if alone else None if targets is written[0] else tuple(targets)
         values = found if isinstance(found, list) else [found]
         if ranges and values[0].type.size == targets[0].numel():
             values = [apply(_reshaped, values[0], tuple(targets[0].shape))]

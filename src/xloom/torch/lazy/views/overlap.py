@@ -35,22 +35,27 @@ def guarded(op: Any, handler: Handler) -> Handler:
     written = [(k, a.name) for k, a in enumerate(op._schema.arguments) if a.alias_info and a.alias_info.is_write]
     if torch.Tag.nondeterministic_seeded in op.tags or getattr(handler, "guards", False):
         return handler  # the device draws its own numbers; and operators in place look for themselves
-    if len(written) > 1 or written[0][0]:
-        return _of_any(op, handler, written)
+    return _of_one(op, handler, *written[0]) if len(written) == 1 else _of_any(op, handler, written)
 
+
+def _of_one(op: Any, handler: Handler, place: int, name: str) -> Handler:
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-        target = args[0]
+        target = args[place] if place < len(args) else kwargs[name]  # type: ignore[index]
         if target.__class__ is XlaTensor:
             alias = target._alias
             if alias.type.overlaps:
                 return by_order(op, [target], args, kwargs or {})
             storage = alias.storage
-            for each in args:
-                if each.__class__ is XlaTensor and each._alias.storage is storage and each is not target:
+            for each in (*args, *kwargs.values()) if kwargs else args:
+                shares = each.__class__ is XlaTensor and each._alias.storage is storage and each is not target
+                if shares or each.__class__ is list:
                     check(op, [target], args, kwargs or {})
                     break
+        elif place:
+            return on_any(args, kwargs)  # a list of targets
         return handler(args, kwargs)
 
+    on_any = _of_any(op, handler, [(place, name)])
     return run
 
 
