@@ -35,6 +35,7 @@ COLLECTIVES = [
 ]
 WRAPPERS = [
     "data_parallel",
+    "data_parallel_from_the_third_step",
     "sharded",
     "tensor_parallel",
     "fully_sharded",

@@ -29,6 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import xloom.torch  # noqa: F401 - it registers the device and the backend
 from xloom.errors import DistributedError
+from xloom.torch.metrics import METRICS
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64, torch.uint8, torch.bool)
 SHAPES = ((), (5,), (4, 6), (2, 0), (3, 1, 700))
@@ -267,6 +268,20 @@ def data_parallel():
     """The same steps as one process takes on all of the data."""
     model, alone = layers()
     train_alike(torch.nn.parallel.DistributedDataParallel(model), alone)
+
+
+def data_parallel_from_the_third_step():
+    """In the second one buckets of gradients are others than in the first; then nothing is new."""
+    model, _ = layers()
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    programs = []
+    for step in range(4):
+        model(numbers((6, 8), torch.float32, step).to("xla")).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        programs.append(METRICS.programs)
+    assert programs[1] == programs[3], programs
 
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)

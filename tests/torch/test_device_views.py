@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-import xloom.torch  # noqa: F401
+import xloom.torch
 from xloom.pjrt import Client
 from xloom.torch.lazy.runtime import device_client
+from xloom.torch.metrics import METRICS
 
 
 @pytest.fixture(autouse=True)
@@ -218,3 +219,32 @@ def test_what_autograd_forbids_of_bases_and_views_is_forbidden(function):
             function(x, w).backward()
         messages.append(str(error.value)[:60])
     assert messages[0] == messages[1]
+
+
+def test_memory_that_tensors_divide_takes_one_program():
+    xloom.torch.sync()
+    memory = torch.empty(10, device="xla")
+    parts = [memory.as_strided((2, 3), (3, 1), 0), memory.as_strided((4,), (1,), 6)]
+    programs = []
+    for k in range(2):
+        for part in parts:
+            part.copy_(torch.full(part.shape, k + 0.5, device="xla"))
+        xloom.torch.sync()
+        programs.append(METRICS.programs)
+    assert memory.tolist() == [1.5] * 10
+    assert programs[0] == programs[1]
+
+
+def test_memory_that_tensors_divide_is_zeros_where_nothing_was_written():
+    memory = torch.empty(5, device="xla")
+    memory.as_strided((2,), (1,), 1).fill_(3)
+    assert memory.tolist() == [0, 3, 3, 0, 0]
+
+
+def test_a_base_is_not_read_where_all_of_it_is_overwritten():
+    x = torch.ones(2, 3).to("xla")
+    memory = torch.empty(6, device="xla")
+    before = METRICS.operators
+    memory.view(2, 3).copy_(x)
+    assert METRICS.operators == before + 1  # a reshape
+    assert memory.tolist() == [1.0] * 6

@@ -60,6 +60,13 @@ def to_device(tensor: torch.Tensor) -> Value:
     return Value(type, buffer)
 
 
+def zeros(type: ArrayType) -> Value:
+    """Zeros that no program makes."""
+    buffer = on_device(np.zeros(type.dims, type.shape.dtype.numpy))
+    held_memory.hold(type, buffer)
+    return Value(type, buffer)
+
+
 def on_device(array: np.ndarray) -> Buffer:
     """A read-only array."""
     memory = client().addressable_devices[0].default_memory

@@ -49,6 +49,11 @@ class Storage:
             value = self._value = self.make()
         return value
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it has no value, as nobody has read or written it."""
+        return self._value is None and self.__class__ is Storage
+
     def ready(self) -> Value | None:
         """The value now, if it is in a buffer."""
         value = self._value
@@ -119,7 +124,7 @@ class View:
         base: Storage | View,
         type: ArrayType,
         forward: Callable[[Value], Value],
-        inverse: Callable[[Value, Value], Value],
+        inverse: Callable[[Alias, Value], Value],
         moves_only: bool = True,
         changes: Any = None,
     ):
@@ -148,7 +153,7 @@ class View:
     def write(self, value: Value) -> None:
         """Replaces this part of the base."""
         if self.memory is None:
-            self.base.write(self.inverse(self.base.read(), value))
+            self.base.write(self.inverse(self.base, value))
         else:
             self.memory().write(value)
         if not self.type.overlaps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -16,9 +17,10 @@ from xloom.hlo.shape import array_shape
 from xloom.torch.lazy.recording.operation import apply
 from xloom.torch.lazy.recording.signature import Number
 from xloom.torch.lazy.recording.trace import Value
-from xloom.torch.lazy.tensor.array_type import array_type
+from xloom.torch.lazy.runtime import device_client
+from xloom.torch.lazy.tensor.array_type import ArrayType, array_type
 from xloom.torch.lazy.tensor.geometry import Geometry, extent
-from xloom.torch.lazy.tensor.storage import Grown, Storage, View
+from xloom.torch.lazy.tensor.storage import Alias, Grown, Storage, View
 from xloom.torch.lowering import Graph, Scalar, lower
 from xloom.torch.strides import elements, inverse
 
@@ -27,7 +29,8 @@ class ViewMeta(NamedTuple):
     """How a view comes from its base, and how a written view goes back there."""
 
     forward: Callable[[Value], Value]
-    inverse: Callable[[Value, Value], Value]
+    inverse: Callable[[Alias, Value], Value]
+    """Takes the base itself, which is not read where all of it is overwritten."""
     moves_only: bool = True
     """Elements go where they are, unchanged."""
     changes: Any = None
@@ -64,7 +67,11 @@ def view_metas(
         type = results[0].type
         if type.size == own.size:
             return [_reshaped(dims, type.dims)]
-        return [ViewMeta(lambda base: apply(_expand, base, type.dims), _refused if type.size else lambda base, _: base)]
+        return [
+            ViewMeta(
+                lambda base: apply(_expand, base, type.dims), _refused if type.size else lambda base, _: base.read()
+            )
+        ]
     starts = _starts(op, dims, rest, kwargs, results)
     if starts is not None:
         return [_box(dims, result.type.dims, *start) for result, start in zip(results, starts, strict=True)]
@@ -73,23 +80,29 @@ def view_metas(
 
 def of_memory(storage: Storage, result: Geometry, through: Iterable[Any] = ()) -> View:
     """A view of a storage by strides, as elements of the result's dtype, and through what changes each of them."""
+    if storage.is_untouched and storage.type.size != result.type.size:
+        # Memory that is divided among tensors mostly outlives the program that first writes to it, as the buckets of
+        # gradients do. What it has before is an argument then, or the next program would be another one.
+        storage.make = partial(device_client.zeros, storage.type.row_major)
     base = storage if storage.type.dtype is result.type.dtype else _memory_as(storage, result.type.dtype)
-    own, type = base.type, result.type
-    where = (own.order, result.offset, type.dims, type.order)
-    if not type.size or own.order is None or type.order is None:
-        view = View(base, type, *_elements(Geometry(own, 0), result))
-    elif not result.offset and own.row_major is own and type.row_major is type and own.size == type.size:
-        view = View(base, type, *_reshaped(own.dims, type.dims))
-    else:
-        view = View(
-            base,
-            type,
-            lambda base: apply(_stretch, base, *where),
-            lambda base, new: apply(_put_stretch, base, new, *where),
-        )
+    view = View(base, result.type, *_part_of_memory(base.type, result))
     for op in through:
-        view = View(view, type, *_changed(op, op))
+        view = View(view, result.type, *_changed(op, op))
     return view
+
+
+@lru_cache(maxsize=4096)
+def _part_of_memory(own: ArrayType, result: Geometry) -> ViewMeta:
+    """How a result comes from all of a memory of type `own`."""
+    type = result.type
+    if not type.size or own.order is None or type.order is None:
+        return _elements(Geometry(own, 0), result)
+    if not result.offset and own.row_major is own and type.row_major is type and own.size == type.size:
+        return _reshaped(own.dims, type.dims)
+    where = (own.order, result.offset, type.dims, type.order)
+    return ViewMeta(
+        lambda base: apply(_stretch, base, *where), lambda base, new: apply(_put_stretch, base.read(), new, *where)
+    )
 
 
 def changes(through: frozenset[Any], result: Geometry) -> frozenset[Any] | None:
@@ -173,7 +186,7 @@ def _box(dims: tuple[int, ...], to: tuple[int, ...], dim: int, start: int, step:
     put_at = start if step == 1 else int(start)
     return ViewMeta(
         lambda base: apply(_taken, base, dim, start, size, step, to),
-        lambda base, new: apply(_put, base, new, dim, put_at, size, step),
+        lambda base, new: apply(_put, base.read(), new, dim, put_at, size, step),
     )
 
 
@@ -181,7 +194,7 @@ def _elements(source: Geometry, result: Geometry) -> ViewMeta:
     """Any view at all, by the addresses of its elements."""
     steps = zip(result.type.dims, result.type.strides, strict=True)
     repeats = result.type.size and any(size > 1 and not stride for size, stride in steps)
-    put = _refused if repeats else lambda base, new: apply(_scattered, base, new, source, result)
+    put = _refused if repeats else lambda base, new: apply(_scattered, base.read(), new, source, result)
     return ViewMeta(lambda base: apply(_gathered, base, source, result), put)
 
 
@@ -219,7 +232,7 @@ def _expand(g: Graph, base: Instruction, dims: tuple[int, ...]) -> Instruction:
     return g.expand(base, dims)
 
 
-def _refused(base: Value, new: Value) -> Value:
+def _refused(base: Alias, new: Value) -> Value:
     raise RuntimeError(
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation."
