@@ -114,5 +114,22 @@ def dlpack():
     assert np.array_equal(host, X)
 
 
+def linear_algebra():
+    """Factorisations: LAPACK's by the host, where there is no kernel of ours."""
+    a = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+    values, vectors = jax.jit(jnp.linalg.eig)(a)
+    np.testing.assert_allclose(a @ vectors, vectors * values, atol=1e-4)
+    q, r = jax.jit(jnp.linalg.qr)(a[:, :3])
+    np.testing.assert_allclose(q @ r, a[:, :3], atol=1e-5)
+    np.testing.assert_allclose(jax.jit(jnp.linalg.solve)(a, a), np.eye(5), atol=1e-4)
+    both = np.stack([a @ a.T, 2 * a @ a.T]) + np.eye(5, dtype=np.float32)
+    lower = jax.jit(jnp.linalg.cholesky)(both)
+    np.testing.assert_allclose(lower @ lower.mT, both, atol=1e-4)
+    values, vectors = jax.jit(jnp.linalg.eigh)(both)
+    np.testing.assert_allclose(both @ vectors, vectors * values[:, None], atol=1e-4)
+    u, s, v = jax.jit(jnp.linalg.svd)(a[:3])
+    np.testing.assert_allclose((u * s) @ v[:3], a[:3], atol=1e-5)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize("program", ["arrays", "callbacks", "calls", "dlpack"])
+@pytest.mark.parametrize("program", ["arrays", "callbacks", "calls", "dlpack", "linear_algebra"])
 def test_jax_on_simulated_gpus(program):
     pytest.importorskip("jax")
     command = [sys.executable, "-m", "tests.cuda.jax_programs", program]

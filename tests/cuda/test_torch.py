@@ -44,6 +44,13 @@ def graph_of(function, *examples):
     return make_fx(function)(*examples)
 
 
+def wait(gpu):
+    """For torch's stream, which waits for the program."""
+    gpu.driver.functions["cuCtxPushCurrent_v2"](gpu.context)
+    gpu.driver.call("cuStreamSynchronize", gpu.torch_stream)
+    gpu.driver.functions["cuCtxPopCurrent_v2"](None)
+
+
 def test_tensors_are_read_and_written_where_they_are(gpu):
     x, y = (gpu.lent((8, 4), torch.float32, None) for _ in range(2))
     x.copy_(torch.randn(8, 4))
@@ -57,11 +64,17 @@ def test_tensors_are_read_and_written_where_they_are(gpu):
     first, second = compiled([x, y])
     copied = gpu.machine.calls.count("cuMemcpyHtoDAsync_v2") - copies
     assert copied <= 1  # of constants, the first time
-    gpu.driver.functions["cuCtxPushCurrent_v2"](gpu.context)
-    gpu.driver.call("cuStreamSynchronize", gpu.torch_stream)  # which waits for the program
-    gpu.driver.functions["cuCtxPopCurrent_v2"](None)
+    wait(gpu)
     torch.testing.assert_close(first, torch.tanh(x) + y)
     torch.testing.assert_close(second, x @ y.t())
+
+
+def test_the_host_factors_matrices(gpu):
+    x = gpu.lent((4, 4), torch.float32, None)
+    x.copy_(torch.randn(4, 4) + 4 * torch.eye(4))
+    (found,) = compile_graph(graph_of(lambda x: [torch.linalg.inv(x)], x), [x])([x])
+    wait(gpu)
+    torch.testing.assert_close(found, torch.linalg.inv(x))
 
 
 def test_dynamic_shapes_and_several_gpus_are_refused():

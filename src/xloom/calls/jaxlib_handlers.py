@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xloom.calls.pointers import address_of, register_pointer
-from xloom.calls.registry import Registration, add, registered
+from xloom.calls.registry import HOST, Registration, add, registered
 from xloom.errors import MissingExtraError
 
 _PREFIXES = ("lapack_", "tridiagonal_solve_perturbed", "cpu_csr_sparse_")
@@ -22,13 +22,13 @@ _ROUTINES = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
 
 def register_jaxlib_handler(name: str, platform: str) -> None:
     """Registers the handler of that name if jaxlib has one, with its LAPACK loaded."""
-    if platform != "Host" or not name.startswith(_PREFIXES):
+    if platform != HOST or not name.startswith(_PREFIXES):
         return
     handler = _handlers().get(name)
     if handler is not None:
         _load_lapack()
         found = register_pointer(name, handler, abi="typed-ffi")
-        add(replace(found, answer=""))  # without asking
+        add(replace(found, answer="", serves_devices=True))  # without asking
 
 
 def is_of_jaxlib(name: str) -> bool:
@@ -38,7 +38,7 @@ def is_of_jaxlib(name: str) -> bool:
 
 def is_replaced(name: str) -> bool:
     """True when other code than jaxlib's is registered under the name of one of its handlers."""
-    found = next((r for r in registered() if (r.name, r.platform) == (name, "Host")), None)
+    found = next((r for r in registered() if (r.name, r.platform) == (name, HOST)), None)
     return found is not None and not is_lapack(found)
 
 

@@ -20,6 +20,8 @@ ABIS = {
 }
 """Names of the ABIs, and the `api_version` that an HLO custom call says."""
 
+HOST = "Host"
+"""The processor's platform."""
 NAME = "xloom.name"
 """Frontend attribute of an instruction that passes may rename: its name in the user's program."""
 
@@ -36,7 +38,8 @@ class Registration:
     addresses of a typed handler's functions for the stages before the execution: instantiate, prepare, initialize.
     `signature` is a Python function's, if it has one. `source` says where the code came from; `keep` holds what must
     live as long as it. `when` says which calls of the pass `outline` it takes, None: all; `layouts` in which layouts,
-    as the pass's option does.
+    as the pass's option does. `serves_devices` says of a routine of the host's that devices without code of their own
+    may have it done there, on copies of their arrays.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Registration:
     keep: tuple[Any, ...] = field(default=(), repr=False, compare=False)
     when: Condition | None = None
     layouts: str = ""
+    serves_devices: bool = False
 
 
 _registered: dict[tuple[str, str], Registration] = {}
@@ -103,11 +107,15 @@ def lookup(name: str, platform: str = "Host", where: str = "") -> Registration:
 
 
 def target_of(call: Instruction, platform: str = "Host") -> Registration:
-    """What a custom-call instruction calls.
+    """What a custom-call instruction calls: what is registered for the platform, else what of the host's serves it.
 
     Raises CustomCallError as `lookup` does, and when the call's shapes are not those of a Python function's signature.
     """
     name, where = call["custom_call_target"], place(call)
+    if not is_registered(name, platform):
+        of_host = _found(name, HOST)
+        if of_host is not None and of_host.serves_devices:
+            return of_host
     if call["api_version"] == ABIS["typed-ffi"] and _found(name, platform) is None:
         message = f"No FFI handler registered for {name} on a platform {platform}"
         raise UnregisteredCallError(message, where=where, hint=_near(name, platform))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xloom.calls.registry import Registration
+from xloom.calls.registry import HOST, Registration
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.cuda.kernel import DeviceKernel
@@ -63,6 +63,11 @@ class Call:
     operands: tuple[BufferAllocation | None, ...]
     """Where each lies as the call wants it; None for tokens."""
     results: tuple[BufferAllocation | None, ...]
+
+    @property
+    def is_by_host(self) -> bool:
+        """Whether it is a routine of the host's, which gets copies of the arrays."""
+        return self.registration.platform == HOST
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,13 @@ them; XLA calls LAPACK for them as well.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from xloom.calls import custom_call
+from xloom.calls import custom_call, lookup
+from xloom.calls.registry import add
 from xloom.torch.arrays import as_array, as_tensor
 
 PREFIX = "xloom.torch."
@@ -55,6 +57,8 @@ def _register(operator: str) -> None:
             return
         for place, result in zip(out, results, strict=True):
             place[...] = as_array(result)
+
+    add(replace(lookup(PREFIX + operator), serves_devices=True))
 
 
 for _operator in OPERATORS:

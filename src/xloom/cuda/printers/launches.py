@@ -44,7 +44,8 @@ def _lines(program: DeviceProgram, steps: Sequence[Step], indent: str) -> Iterat
                 ", ".join("a token" if each is None else _place(each) for each in part)
                 for part in (step.operands, step.results)
             )
-            yield f"{indent}call {step.registration.name} on {operands or 'nothing'}, to {results}"
+            who = " by the host, which waits," if step.is_by_host else ""
+            yield f"{indent}call {step.registration.name}{who} on {operands or 'nothing'}, to {results}"
         else:
             for number, branch in enumerate(step.branches):
                 yield f"{indent}branch {number} by {_place(step.chooser)}"

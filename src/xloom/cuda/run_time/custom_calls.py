@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xloom.calls import device_abi
+from xloom.calls import device_abi, host
 from xloom.calls.buffers import operand_shapes
 from xloom.calls.failure import failure
 from xloom.calls.program_run import ProgramRun
@@ -22,8 +22,10 @@ from xloom.cuda.run_time.device_view import DeviceView, Memory, Sizes, nested_vi
 from xloom.cuda.run_time.guarded_call import GuardedCudaCall
 from xloom.cuda.run_time.memory import Block
 from xloom.errors import CustomCallError, OutOfMemoryError
+from xloom.interpreter.nested_values import arrays, with_each
 from xloom.llvm.target import Target
 from xloom.status_code import Code
+from xloom.trace import span
 
 
 class CallsInStream:
@@ -51,6 +53,9 @@ class CallsInStream:
 def perform(run: ProgramRun, call: Call, operands: Sequence[int], results: Sequence[int], memory: Memory) -> None:
     """Calls what is registered, by the ABI that it has, on arrays in `memory`. Raises CustomCallError when it fails."""
     instruction, registration = call.instruction, call.registration
+    if call.is_by_host:
+        _by_host(call, operands, results, memory)
+        return
     if registration.function is not None:
         inputs = nested_views(operand_shapes(instruction), operands, memory, is_writable=False)
         (out,) = nested_views([instruction.shape], results, memory, is_writable=True)
@@ -64,6 +69,17 @@ def perform(run: ProgramRun, call: Call, operands: Sequence[int], results: Seque
     message = device_abi.call(registration, instruction, memory.stream, addresses, opaque)
     if message is not None:
         raise failure(instruction, message)
+
+
+def _by_host(call: Call, operands: Sequence[int], results: Sequence[int], memory: Memory) -> None:
+    """Does a call on copies of its arrays, for which the host waits."""
+    instruction = call.instruction
+    with span(f"{call.registration.name} by the host", "custom-call"):
+        inputs = nested_views(operand_shapes(instruction), operands, memory, is_writable=False)
+        (out,) = nested_views([instruction.shape], results, memory, is_writable=True)
+        value = host.invoke(instruction, [with_each(each, DeviceView.to_host) for each in inputs], ProgramRun())
+        for view, array in zip(arrays(out), arrays(value), strict=True):
+            view.from_host(array)
 
 
 class _InStream:
