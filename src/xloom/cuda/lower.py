@@ -18,13 +18,15 @@ from xloom.cuda.kernels import facts, rule_of  # noqa: F401 - registers what pla
 from xloom.cuda.leading_collectives import LeadingCollectives
 from xloom.cuda.loops.lowering import NestLowering
 from xloom.cuda.lowering import ThunkLowering
-from xloom.cuda.program import Branch, Collective, Copy, DeviceProgram, Loop, Step
+from xloom.cuda.program import Branch, Collective, Copy, CountedLoop, DeviceProgram, Loop, Step
 from xloom.errors import LoweringError, OutOfMemoryError
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import ADDRESSED
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
+from xloom.passes.effects import Effects
+from xloom.passes.loops import counted_trips
 from xloom.trampoline import Nested, run
 
 _NOTHING = frozenset({"constant", "after-all"})
@@ -162,7 +164,9 @@ class _ProgramLowering:
         moved = {state for rotation in rotations for state in rotation.states}
         before = self.steps
         tests = self.steps = []
-        yield self.computation(condition)
+        trips = None if Effects().of_computation(loop["condition"]) else counted_trips(loop)
+        if trips is None:
+            yield self.computation(condition)
         inside = self.steps = []
         yield self.computation(body)
         pairs = [(s, allocations[value]) for s, value in zip(states, body.root, strict=True) if s not in moved]
@@ -171,7 +175,10 @@ class _ProgramLowering:
             chain = [rotation.spare, *rotation.states]
             self.steps += [Copy(chain[k + 1], chain[k]) for k in reversed(range(len(chain) - 1))]
         self.steps = before
-        self.steps.append(Loop(tests, allocations[condition.root[0]], inside))
+        if trips is None:
+            self.steps.append(Loop(tests, allocations[condition.root[0]], inside))
+        else:
+            self.steps.append(CountedLoop(trips, inside))
 
     def _conditional(self, schedule: ScheduledComputation, conditional: Instruction) -> Nested[None]:
         allocations = self.assignment.allocations

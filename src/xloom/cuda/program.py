@@ -46,6 +46,14 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class CountedLoop:
+    """Does `body` so many times."""
+
+    trips: int
+    body: Sequence[Step]
+
+
+@dataclass(frozen=True)
 class Branch:
     """Does one of several: the first where a predicate holds, or the one that an s32 numbers, else the last."""
 
@@ -86,7 +94,7 @@ class Collective:
         return self.instruction.opcode in ("collective-broadcast", "collective-permute")
 
 
-Step = Launch | Copy | Loop | Branch | Call | Collective
+Step = Launch | Copy | Loop | CountedLoop | Branch | Call | Collective
 
 
 @dataclass
@@ -107,6 +115,8 @@ class DeviceProgram:
                 yield step
             elif isinstance(step, Loop):
                 stack.extend(reversed([*step.condition, *step.body]))
+            elif isinstance(step, CountedLoop):
+                stack.extend(reversed(step.body))
             elif isinstance(step, Branch):
                 stack.extend(s for branch in reversed(step.branches) for s in reversed(branch))
 

@@ -17,7 +17,7 @@ from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.cuda.emulator.launch import POISON, EmulatedKernel
 from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.lower import lowered
-from xloom.cuda.program import Branch, Call, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.cuda.program import Branch, Call, Copy, CountedLoop, DeviceProgram, Launch, Loop, Step
 from xloom.cuda.run_time.custom_calls import perform
 from xloom.errors import LoweringError, UnsupportedError
 from xloom.hlo.module import Module
@@ -93,6 +93,9 @@ class EmulatedExecutable:
                 while memory.of(step.predicate)[0]:
                     self._do(step.body, memory, generator)
                     self._do(step.condition, memory, generator)
+            elif isinstance(step, CountedLoop):
+                for _ in range(step.trips):
+                    self._do(step.body, memory, generator)
             elif isinstance(step, Call):
                 operands, results = (
                     [0 if each is None else memory.of(each).ctypes.data for each in part]

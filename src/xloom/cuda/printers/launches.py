@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.lower import lowered
-from xloom.cuda.program import Call, Collective, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.cuda.program import Call, Collective, Copy, CountedLoop, DeviceProgram, Launch, Loop, Step
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
 
@@ -35,6 +35,9 @@ def _lines(program: DeviceProgram, steps: Sequence[Step], indent: str) -> Iterat
             yield f"{indent}while {_place(step.predicate)}, which comes of"
             yield from _lines(program, step.condition, f"{indent}  ")
             yield f"{indent}do"
+            yield from _lines(program, step.body, f"{indent}  ")
+        elif isinstance(step, CountedLoop):
+            yield f"{indent}do {step.trips} times"
             yield from _lines(program, step.body, f"{indent}  ")
         elif isinstance(step, Collective):
             operands, results = (", ".join(map(_place, part)) for part in (step.operands, step.results))

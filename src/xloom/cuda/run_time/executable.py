@@ -18,9 +18,18 @@ from xloom.cuda.run_time.arrays import CudaArray
 from xloom.cuda.run_time.collectives import Place, exchange
 from xloom.cuda.run_time.custom_calls import CallsInStream
 from xloom.cuda.run_time.device import CudaDevice
-from xloom.cuda.run_time.graphs import FEWEST, Graphs
+from xloom.cuda.run_time.graphs import FEWEST, MOST, Graphs
 from xloom.cuda.run_time.memory import Block, Lent
-from xloom.cuda.run_time.tape import Rows, TapeBranch, TapeCall, TapeCollective, TapeLoop, TapeStep, tape_of
+from xloom.cuda.run_time.tape import (
+    Rows,
+    TapeBranch,
+    TapeCall,
+    TapeCollective,
+    TapeCountedLoop,
+    TapeLoop,
+    TapeStep,
+    tape_of,
+)
 from xloom.cuda.run_time.tape_runner import tape_runner
 from xloom.hlo.module import Module
 from xloom.interpreter.nested_values import arrays
@@ -88,8 +97,9 @@ class CudaExecutable:
 
     @property
     def decides(self) -> bool:
-        """Whether a run waits for the device: the host reads what its loops and branches depend on."""
-        return self.tape.decides
+        """Whether a run waits for the device: the host reads what its loops and branches depend on, or launches more
+        kernels than a device's queue holds."""
+        return self.tape.decides or (self.tape.rows_given or 0) > MOST
 
     def run(
         self,
@@ -116,10 +126,9 @@ class CudaExecutable:
             bases = np.array([*pointers, 0, self._numbers(device, ours, place)], np.int64)
             run = _Run(device, ours.functions.ctypes.data, bases, place)
             if ours.graphs is not None and not checks.is_checked("launches"):
-                give = partial(self._given, 0, len(self.tape.rows), run)
-                ours.graphs.launch(run.bases.tobytes(), give)
+                ours.graphs.launch(run.bases.tobytes(), partial(self._do, self.tape.steps, run))
             else:
-                self._do(self.tape.steps, run)
+                self._do(self.tape.steps, run, device.compute)
             done = device.record(device.compute, self._where)
             return [
                 CudaArray(device, block, shape.dims, shape.dtype.numpy, done)
@@ -162,20 +171,25 @@ class CudaExecutable:
                 makes.setdefault(int(row[0]), launch.makes)
         functions = [device.modules.function(k, makes[n]) for n, k in enumerate(self.tape.kernels)]
         block = _uploaded(device, np.frombuffer(self.tape.constants, np.uint8))
-        has_graphs = self.tape.is_straight and len(self.tape.rows) >= FEWEST
+        given = self.tape.rows_given
+        has_graphs = given is not None and FEWEST <= given <= MOST
         arena = device.memory.allocate(self.program.arena_bytes) if has_graphs else None
         return _OnDevice(block, np.array(functions, np.int64), Graphs(device) if has_graphs else None, arena)
 
     # -- steps
-    def _do(self, steps: Sequence[TapeStep], run: _Run) -> None:
+    def _do(self, steps: Sequence[TapeStep], run: _Run, stream: int) -> None:
+        """Gives a stream of the device these steps: the one that computes, unless all of them are rows and counted."""
         for step in steps:
             if isinstance(step, Rows):
-                self._rows(step, run)
+                self._rows(step, run, stream)
+            elif isinstance(step, TapeCountedLoop):
+                for _ in range(step.trips):
+                    self._do(step.body, run, stream)
             elif isinstance(step, TapeLoop):
-                self._do(step.condition, run)
+                self._do(step.condition, run, stream)
                 while self._read(step.predicate, run, np.dtype(np.uint8)):
-                    self._do(step.body, run)
-                    self._do(step.condition, run)
+                    self._do(step.body, run, stream)
+                    self._do(step.condition, run, stream)
             elif isinstance(step, TapeCollective):
                 operands, results = (
                     [run.address(self.tape.pointers[p]) for p in part] for part in (step.operands, step.results)
@@ -188,16 +202,16 @@ class CudaExecutable:
                 )
                 run.calls.make(step.call, operands, results)
             else:
-                self._do(step.branches[self._chosen(step, run)], run)
+                self._do(step.branches[self._chosen(step, run)], run, stream)
 
-    def _rows(self, rows: Rows, run: _Run) -> None:
+    def _rows(self, rows: Rows, run: _Run, stream: int) -> None:
         if not checks.is_checked("launches"):
-            self._given(rows.first, rows.end, run, run.device.compute)
+            self._given(rows.first, rows.end, run, stream)
             return
         for row in range(rows.first, rows.end):
-            self._given(row, row + 1, run, run.device.compute)
+            self._given(row, row + 1, run, stream)
             try:
-                run.device.driver.call("cuStreamSynchronize", run.device.compute)
+                run.device.driver.call("cuStreamSynchronize", stream)
             except DriverError as error:
                 raise DriverError(error.result, "a kernel failed", where=self._made_by(row)) from None
 

@@ -11,6 +11,8 @@ from xloom.cuda.run_time.events import Completion
 
 FEWEST = 4
 """Launches and copies of a program for which a graph is made: fewer are given as quickly one by one."""
+MOST = 4096
+"""The same at most, those of loops as often as they run: a graph of them takes some megabytes."""
 KEPT = 8
 """Graphs of a program on a device, and addresses that were seen once."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.kernel import DeviceKernel
-from xloom.cuda.program import Call, Collective, Copy, DeviceProgram, Launch, Loop, Step
+from xloom.cuda.program import Call, Collective, Copy, CountedLoop, DeviceProgram, Launch, Loop, Step
 from xloom.trampoline import Nested, run
 
 ALIGNMENT = 256
@@ -51,6 +51,14 @@ class TapeLoop:
 
 
 @dataclass(frozen=True)
+class TapeCountedLoop:
+    """As `program.CountedLoop`."""
+
+    trips: int
+    body: Sequence[TapeStep]
+
+
+@dataclass(frozen=True)
 class TapeBranch:
     """As `program.Branch`."""
 
@@ -78,7 +86,7 @@ class TapeCollective:
     results: Sequence[int]
 
 
-TapeStep = Rows | TapeLoop | TapeBranch | TapeCall | TapeCollective
+TapeStep = Rows | TapeLoop | TapeCountedLoop | TapeBranch | TapeCall | TapeCollective
 
 
 @dataclass
@@ -99,14 +107,36 @@ class Tape:
     """The number of the arena's base; those of the constants, of null, and of the device's numbers come next."""
 
     @property
-    def is_straight(self) -> bool:
-        """Whether native code does all of it."""
-        return all(isinstance(step, Rows) for step in self.steps)
+    def rows_given(self) -> int | None:
+        """How many rows a run gives the device; None where that is not known, or there are other steps than rows."""
+        return _rows_given(self.steps)
 
     @property
     def decides(self) -> bool:
         """Whether the host reads what loops or branches depend on."""
-        return any(isinstance(step, TapeLoop | TapeBranch) for step in self.steps)
+        return _decides(self.steps)
+
+
+def _rows_given(steps: Sequence[TapeStep]) -> int | None:
+    count = 0
+    for step in steps:
+        if isinstance(step, Rows):
+            count += step.end - step.first
+        elif isinstance(step, TapeCountedLoop):
+            inside = _rows_given(step.body)
+            if inside is None:
+                return None
+            count += step.trips * inside
+        else:
+            return None
+    return count
+
+
+def _decides(steps: Sequence[TapeStep]) -> bool:
+    return any(
+        isinstance(step, TapeLoop | TapeBranch) or (isinstance(step, TapeCountedLoop) and _decides(step.body))
+        for step in steps
+    )
 
 
 def tape_of(program: DeviceProgram, constants: Sequence[bytes]) -> Tape:
@@ -165,6 +195,10 @@ class _Writer:
                 condition = yield self.steps(step.condition)
                 body = yield self.steps(step.body)
                 made.append(TapeLoop(condition, self._pointer(step.predicate), body))
+                first = len(self.rows)
+            elif isinstance(step, CountedLoop):
+                cut()
+                made.append(TapeCountedLoop(step.trips, (yield self.steps(step.body))))
                 first = len(self.rows)
             elif isinstance(step, Call):
                 cut()
