@@ -194,6 +194,16 @@ def pooled(side: int, channels: int) -> str:
     )
 
 
+def transform(kind: str, dims: Sequence[int], rank: int = 1, *, is_wide: bool = False) -> str:
+    """A Fourier transform of the last `rank` dimensions; `dims` are those of the longer of operand and result."""
+    real, number = ("f64", "c128") if is_wide else ("f32", "c64")
+    whole, half = ",".join(map(str, dims)), ",".join(map(str, [*dims[:-1], dims[-1] // 2 + 1]))
+    source = {"RFFT": f"{real}[{whole}]", "IRFFT": f"{number}[{half}]"}.get(kind, f"{number}[{whole}]")
+    target = {"RFFT": f"{number}[{half}]", "IRFFT": f"{real}[{whole}]"}.get(kind, f"{number}[{whole}]")
+    lengths = ",".join(map(str, dims[-rank:]))
+    return entry([source], f"r = {target} fft(p0), fft_type={kind}, fft_length={{{lengths}}}")
+
+
 TF32 = "dot_tf32_tf32_f32"
 MAPS: Mapping[str, str] = {
     "f32 tanh": mapped("f32", 8192, "tanh"),
@@ -285,6 +295,12 @@ OTHERS: Mapping[str, str] = {
     "s32 sort": sort("s32", 1, 5000),
     "scatter": scatter("f32", 1000, 64, 512),
     "unique scatter": scatter("bf16", 1000, 64, 512, unique=True),
+    "transform": transform("FFT", (64, 1024)),
+    "f64 transform": transform("FFT", (64, 1024), is_wide=True),
+    "transform of real lines": transform("RFFT", (8, 4096)),
+    "transform of columns": transform("IFFT", (512, 512), 2),
+    "transform of a long line": transform("FFT", (1, 1 << 18)),
+    "transform of a prime": transform("FFT", (64, 1009)),
 }
 PROGRAMS: Mapping[str, str] = {**MAPS, **REDUCTIONS, **ROWS, **TRANSPOSES, **PRODUCTS, **OTHERS}
 HUGE: Mapping[str, str] = {

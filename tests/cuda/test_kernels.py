@@ -98,7 +98,6 @@ def test_indices_outside_and_unique_ones():
 @pytest.mark.parametrize(
     "line",
     [
-        "c64[3,12] fft(z), fft_type=FFT, fft_length={12}",
         "f32[3,6,6] triangular-solve(a, a), left_side=true, lower=true, transpose_a=NO_TRANSPOSE",
         "(f32[3,2], s32[3,2]) topk(t), k=2, largest=true",
         "(u64[2], u32[30]) rng-bit-generator(k), algorithm=rng_three_fry",
@@ -107,8 +106,8 @@ def test_indices_outside_and_unique_ones():
 )
 def test_what_the_processor_s_kernels_do(line):
     executable = agrees(
-        "ENTRY e { z = c64[3,12] parameter(0) b = f32[3,6,6] parameter(1) t = f32[3,9] parameter(2) "
-        "k = u64[2] parameter(3) "
+        "ENTRY e { b = f32[3,6,6] parameter(0) t = f32[3,9] parameter(1) "
+        "k = u64[2] parameter(2) "
         "n = s32[3,6,6] iota(), iota_dimension=1 m = s32[3,6,6] iota(), iota_dimension=2 "
         "d = pred[3,6,6] compare(n, m), direction=EQ nine = f32[] constant(9) nines = f32[3,6,6] broadcast(nine), "
         f"dimensions={{}} a = f32[3,6,6] select(d, nines, b) ROOT r = {line} }}"

@@ -104,6 +104,12 @@ FACTS = {
     "s32 sort": Facts(40, 0, 4, 4),
     "scatter": Facts(32, 0, 4, 0, (r"red\.(relaxed\.\w+\.)?global\.add\.f32|atom\.(relaxed\.\w+\.)?global\.add\.f32",)),
     "unique scatter": Facts(32, 0, 4, 2),
+    "transform": Facts(48, 8192, 8, 8, TURNED),
+    "f64 transform": Facts(96, 16384, 16, 16, TURNED),
+    "transform of real lines": Facts(88, 32768, 8, 8, TURNED),
+    "transform of columns": Facts(48, 8192, 8, 8, TURNED),
+    "transform of a long line": Facts(56, 8192, 8, 8, TURNED),
+    "transform of a prime": Facts(80, 16384, 8, 8, TURNED),
 }
 with_ptxas = pytest.mark.skipif(tool("ptxas") is None, reason="ptxas comes with the extra `cuda`")
 

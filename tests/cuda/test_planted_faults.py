@@ -45,6 +45,9 @@ PROGRAMS = {
     "sort": programs.sort("f32", 2, 200),
     "scatter": programs.scatter("f32", 9, 5, 60),
     "pooling": programs.pooled(8, 5),
+    "transform": programs.transform("FFT", (5, 120)),
+    "transform of real columns": programs.transform("RFFT", (12, 30), 2),
+    "transform of a prime": programs.transform("IFFT", (2, 37)),
 }
 THREAD = re.compile(r"(%\S+) = call i32 @\"llvm.nvvm.read.ptx.sreg.tid.x\"\(\)")
 BLOCK = re.compile(r"(%\S+) = call i32 @\"llvm.nvvm.read.ptx.sreg.ctaid.x\"\(\)")

@@ -15,6 +15,7 @@ _RULES: dict[str, Rule] = {}
 FILES = {
     "convolution": "dot",
     "dot": "dot",
+    "fft": "fft",
     "reduce-window": "element_nests",
     "rng": "rng",
     "rng-get-and-update-state": "rng",
