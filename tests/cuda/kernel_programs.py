@@ -204,6 +204,32 @@ def transform(kind: str, dims: Sequence[int], rank: int = 1, *, is_wide: bool = 
     return entry([source], f"r = {target} fft(p0), fft_type={kind}, fft_length={{{lengths}}}")
 
 
+def triangular_solve(
+    dtype: str,
+    dims: Sequence[int],
+    *,
+    left: bool = True,
+    lower: bool = True,
+    transpose: str = "NO_TRANSPOSE",
+    unit: bool = False,
+) -> str:
+    """A triangular system; `dims` are the right side's."""
+    n, right = dims[-2 if left else -1], ",".join(map(str, dims))
+    square = ",".join(map(str, [*dims[:-2], n, n]))
+    flags = [f"{name}={str(value).lower()}" for name, value in
+             (("left_side", left), ("lower", lower), ("unit_diagonal", unit))]  # fmt: skip
+    return entry(
+        [f"{dtype}[{square}]", f"{dtype}[{right}]"],
+        f"x = {dtype}[{right}] triangular-solve(p0, p1), {', '.join(flags)}, transpose_a={transpose}",
+    )
+
+
+def cholesky(dtype: str, dims: Sequence[int], *, lower: bool = True) -> str:
+    """A Cholesky factor."""
+    shape = f"{dtype}[{','.join(map(str, dims))}]"
+    return entry([shape], f"c = {shape} cholesky(p0), lower={str(lower).lower()}")
+
+
 TF32 = "dot_tf32_tf32_f32"
 MAPS: Mapping[str, str] = {
     "f32 tanh": mapped("f32", 8192, "tanh"),
@@ -301,6 +327,10 @@ OTHERS: Mapping[str, str] = {
     "transform of columns": transform("IFFT", (512, 512), 2),
     "transform of a long line": transform("FFT", (1, 1 << 18)),
     "transform of a prime": transform("FFT", (64, 1009)),
+    "triangular system": triangular_solve("f32", (256, 128)),
+    "c64 triangular system": triangular_solve("c64", (4, 128, 128), left=False, transpose="ADJOINT"),
+    "factor": cholesky("f32", (256, 256)),
+    "f64 factor": cholesky("f64", (8, 128, 128), lower=False),
 }
 PROGRAMS: Mapping[str, str] = {**MAPS, **REDUCTIONS, **ROWS, **TRANSPOSES, **PRODUCTS, **OTHERS}
 HUGE: Mapping[str, str] = {

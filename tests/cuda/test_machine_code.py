@@ -110,6 +110,10 @@ FACTS = {
     "transform of columns": Facts(48, 8192, 8, 8, TURNED),
     "transform of a long line": Facts(56, 8192, 8, 8, TURNED),
     "transform of a prime": Facts(80, 16384, 8, 8, TURNED),
+    "triangular system": Facts(48, 12544, 8, 4, TURNED),
+    "c64 triangular system": Facts(72, 25088, 8, 8, TURNED),
+    "factor": Facts(48, 12544, 8, 4, TURNED),
+    "f64 factor": Facts(72, 25088, 8, 8, TURNED),
 }
 with_ptxas = pytest.mark.skipif(tool("ptxas") is None, reason="ptxas comes with the extra `cuda`")
 

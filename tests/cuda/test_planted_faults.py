@@ -47,8 +47,13 @@ PROGRAMS = {
     "pooling": programs.pooled(8, 5),
     "transform": programs.transform("FFT", (5, 120)),
     "transform of real columns": programs.transform("RFFT", (12, 30), 2),
+    "triangular system": programs.triangular_solve("f32", (40, 70)),
+    "triangular system, right": programs.triangular_solve("f32", (70, 40), left=False),
+    "factor": programs.cholesky("c64", (40, 40), lower=False),
     "transform of a prime": programs.transform("IFFT", (2, 37)),
 }
+PARTS = {"scatter", "triangular system", "triangular system, right", "factor"}
+"""Whose kernels touch a part of their arrays."""
 THREAD = re.compile(r"(%\S+) = call i32 @\"llvm.nvvm.read.ptx.sreg.tid.x\"\(\)")
 BLOCK = re.compile(r"(%\S+) = call i32 @\"llvm.nvvm.read.ptx.sreg.ctaid.x\"\(\)")
 BARRIER = re.compile(r'  call void @"llvm.nvvm.barrier.cta.sync.aligned.all".*\n')
@@ -76,9 +81,13 @@ def broken(launch):
 
 
 def launched(kernel, launch, short=-1, nbytes=-1):
-    """Runs a kernel on the same random numbers each time, none of them great; array `short` ends at `nbytes`."""
+    """Runs a kernel on the same random numbers each time, none of them great, and on the constants that are a part of
+    the code; array `short` ends at `nbytes`."""
     generator = np.random.default_rng(0)
-    memory = [generator.integers(0, 2, max(1, a.nbytes), np.uint8) for a in launch.arguments]
+    memory = [
+        np.frombuffer(a.data, np.uint8) if a.kind == "code" else generator.integers(0, 2, max(1, a.nbytes), np.uint8)
+        for a in launch.arguments
+    ]
     memory = [m[:nbytes] if number == short else m for number, m in enumerate(memory)]
     EmulatedKernel(kernel, SM_80).launch(launch.blocks, memory, generator)
 
@@ -100,8 +109,8 @@ def test_faults_are_found(name):
         launched(launch.kernel, launch)
         found = {fault: is_found(replace(launch.kernel, text=text), launch) for fault, text in broken(launch)}
         for number, allocation in enumerate(launch.arguments):
-            # scratch memory may be larger than needed, a scatter's indices choose, and not every array is touched
-            is_whole = allocation.kind in ("argument", "result") and name != "scatter"
+            # scratch memory may be larger than needed, indices or steps choose, and not every array is touched
+            is_whole = allocation.kind in ("argument", "result") and name not in PARTS
             if is_whole and is_found(launch.kernel, launch, number, 0):
                 found[f"array {number} ends sooner"] = is_found(launch.kernel, launch, number, -1)
         count += len(found)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Rule = Callable[["ThunkLowering", "Instruction"], None]
 _RULES: dict[str, Rule] = {}
 FILES = {
+    "cholesky": "linear_systems",
     "convolution": "dot",
     "dot": "dot",
     "fft": "fft",
@@ -21,6 +22,7 @@ FILES = {
     "rng-get-and-update-state": "rng",
     "scatter": "scatter",
     "sort": "sort",
+    "triangular-solve": "linear_systems",
 }
 """The file with the rule of an opcode."""
 
