@@ -14,7 +14,7 @@ from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.preparation import prepared
 from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.cuda.custom_call import lowered_call
-from xloom.cuda.kernels import facts, rule_of  # noqa: F401 - registers what planning asks of kernels
+from xloom.cuda.kernels import facts, rule_of, rule_of_call  # noqa: F401 - registers what planning asks of kernels
 from xloom.cuda.leading_collectives import LeadingCollectives
 from xloom.cuda.loops.lowering import NestLowering
 from xloom.cuda.lowering import ThunkLowering
@@ -118,6 +118,10 @@ class _ProgramLowering:
 
     def _instruction(self, instruction: Instruction) -> None:
         if instruction.opcode == "custom-call":
+            of_call = rule_of_call(instruction)
+            if of_call is not None:
+                of_call(ThunkLowering(self, instruction), instruction)
+                return
             for call in lowered_call(instruction, self.assignment, self.scratch, self.copies, self._moved):
                 self.steps.append(call)
             return

@@ -56,17 +56,21 @@ def _is_solve(call: Instruction) -> bool:
     )
 
 
-# trsm(a, b) == triangular-solve(a, b)
-def _solve(call: Instruction) -> Instruction:
+def solve_attributes(call: Instruction) -> dict[str, Any]:
+    """Those of the triangular-solve that a call of trsm is."""
     given: dict[str, Any] = parse_attributes(call.backend_config)
     side, uplo, transpose, diagonal = (chr(int(given[k])) for k in ("side", "uplo", "trans_x", "diag"))
-    attributes = {
+    return {
         "left_side": side == "L",
         "lower": uplo == "L",
         "transpose_a": _TRANSPOSE[transpose],
         "unit_diagonal": diagonal == "U",
     }
-    new = Instruction(call.name, "triangular-solve", call.shape, call.operands, attributes)
+
+
+# trsm(a, b) == triangular-solve(a, b)
+def _solve(call: Instruction) -> Instruction:
+    new = Instruction(call.name, "triangular-solve", call.shape, call.operands, solve_attributes(call))
     new.metadata = call.metadata
     assert call.parent is not None
     return call.parent.add(new)

@@ -38,6 +38,13 @@ def kernel(*opcodes: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def rule_of_call(instruction: Instruction) -> Rule | None:
+    """The rule of a custom call that kernels of ours do; None where it is none."""
+    if not instruction["custom_call_target"].startswith("lapack_"):
+        return None
+    return import_module(f"{__name__}.lapack_calls").call_rule(instruction)
+
+
 def rule_of(opcode: str) -> Rule | None:
     """The rule of an opcode that is no part of loop nests; None where there is none yet."""
     if opcode not in _RULES and opcode in FILES:

@@ -228,13 +228,14 @@ class System:
     solution: Place
     is_unit: bool = False
     """Whether the diagonal of T is not read, as if it were 1."""
+    is_square: bool = False
+    """Whether W is the matrix that T is of: what is right of the diagonal block is solved for."""
 
 
 class Strips(MatrixKernel):
     """A block of rows of the solution: a block of threads for `COLUMNS` of its columns each.
 
-    With `factors`, T is the Cholesky factor of a Hermitian block on the diagonal, which each block factors for itself:
-    the columns of W are those of the matrix itself, of which what is right of the diagonal block is solved for.
+    With `factors`, T is the Cholesky factor of a Hermitian block on the diagonal, which each block factors for itself.
     """
 
     def __init__(
@@ -256,7 +257,7 @@ class Strips(MatrixKernel):
         b, s, rows = self.b, self.system, I64(self.rows)
         start = self.number(3)
         n, m = I64(s.n), I64(s.m)
-        first = b.add(start, rows) if self.factors else I64(0)
+        first = b.add(start, rows) if s.is_square else I64(0)
         tiles = b.sdiv(b.add(b.sub(m, first), I64(COLUMNS - 1)), I64(COLUMNS))
         tiles = intrinsic(b, "smax", tiles, I64(1))
         number, tile = b.udiv(self.kernel.block, tiles), b.urem(self.kernel.block, tiles)
@@ -360,7 +361,7 @@ class Update(MatrixKernel):
         b, s = self.b, self.system
         start = self.number(3)
         first = b.add(start, I64(self.depth))
-        first_column = first if self.is_hermitian else I64(0)
+        first_column = first if s.is_square else I64(0)
         heights, widths = (
             b.sdiv(b.add(b.sub(I64(size), begin), I64(SIDE - 1)), I64(SIDE))
             for size, begin in ((s.n, first), (s.m, first_column))

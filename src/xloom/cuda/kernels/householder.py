@@ -1,0 +1,150 @@
+"""QR factors by Householder's reflections I - tau v v*, as LAPACK keeps them: a block of threads for each matrix."""
+
+from __future__ import annotations
+
+import math
+
+from llvmlite import ir
+
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.cpu.kernels.linalg.lanes import Number
+from xloom.cuda.kernel import THREADS, WARP, DeviceKernel, strided
+from xloom.cuda.kernels.block_sum import BlockSum
+from xloom.cuda.kernels.blocked_matrix import Matrix, MatrixKernel, Place, Variable
+from xloom.cuda.lowering import ThunkLowering
+from xloom.hlo.shape import Shape
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import allocate
+from xloom.llvm.types import I64
+
+_GROUPS = THREADS // WARP
+"""Of rows, whose sums a block puts together for each of `WARP` columns."""
+
+
+def reflections(lowering: ThunkLowering, shape: Shape, found: BufferAllocation, taus: BufferAllocation) -> None:
+    """geqrf of the thunk's operand: R, below it the vectors v, whose first elements are 1, and tau of each."""
+    if not shape.size:
+        return
+    lowering.copy(found, lowering.operand(0))
+    work = _Reflections(lowering, shape, [found, taus])
+    lowering.launch(work.factored(), work.batch, work.arguments)
+
+
+def unitary(lowering: ThunkLowering, shape: Shape, count: int, found: BufferAllocation) -> None:
+    """orgqr or ungqr of the thunk's operands: the first columns of the product of `count` reflections."""
+    if not shape.size:
+        return
+    lowering.copy(found, lowering.operand(0))
+    work = _Reflections(lowering, shape, [found, lowering.operand(1)])
+    lowering.launch(work.multiplied(count), work.batch, work.arguments)
+
+
+class _Reflections(MatrixKernel):
+    """Emits the kernels: their arguments are the matrix and the numbers tau."""
+
+    def __init__(self, lowering: ThunkLowering, shape: Shape, arrays: list[BufferAllocation]):
+        super().__init__(lowering, shape.dtype, arrays, THREADS)
+        *outer, self._m, self._n = shape.dims
+        self.batch = math.prod(outer)
+        place = Place(self._n, 1, self._m * self._n)
+        self._matrix = Matrix(self.b, self.pointers[0], self.lanes, place, self.kernel.block)
+        self._partial, self._whole = self.tile(_GROUPS, WARP), self.tile(1, WARP)
+
+    def factored(self) -> DeviceKernel:
+        """A reflection for each column, which is done to those behind it."""
+        b, k, a, count = self.b, self.kernel, self._matrix, min(self._m, self._n)
+        block_sum = BlockSum(k, self.lanes.kind.element)
+        kind = self.lanes.kind.element
+        zero, one = ir.Constant(kind, 0.0), ir.Constant(kind, 1.0)
+        square = allocate(b, kind)
+        with strided(b, I64(0), I64(count), 1) as c:
+            b.store(zero, square)
+            with strided(b, b.add(b.add(c, I64(1)), k.thread), I64(self._m), k.threads) as i:
+                parts = [self.real(part) for part in a.get(i, c)]
+                total = b.load(square, typ=kind)
+                for part in parts:
+                    total = intrinsic(b, "fma", part, part, total)
+                b.store(total, square)
+            below = block_sum.of(b.load(square, typ=kind))
+            alpha = [self.real(part) for part in a.get(c, c)]
+            imag = alpha[1] if len(alpha) == 2 else zero
+            k.barrier()
+            is_nothing = b.and_(b.fcmp_ordered("==", below, zero), b.fcmp_ordered("==", imag, zero))
+            length = intrinsic(b, "sqrt", b.fadd(b.fadd(b.fmul(alpha[0], alpha[0]), b.fmul(imag, imag)), below))
+            beta = b.select(b.fcmp_ordered(">=", alpha[0], zero), b.fneg(length), length)
+            beta = b.select(is_nothing, alpha[0], beta)
+            safe = b.select(is_nothing, one, beta)
+            tau = [b.fdiv(b.fsub(beta, alpha[0]), safe), b.fdiv(b.fneg(imag), safe)][: len(alpha)]
+            tau = [self.vector(b.select(is_nothing, zero, part)) for part in tau]
+            divisor = [b.select(is_nothing, one, b.fsub(alpha[0], beta)), imag][: len(alpha)]
+            scale = self.reciprocal([self.vector(part) for part in divisor])
+            with b.if_then(b.icmp_signed("==", k.thread, I64(0))):
+                a.put(c, c, [self.vector(beta), *self.zero[1:]])
+                self.lanes.store(b, self.pointers[1], self._of_tau(c, count), tau)
+            with strided(b, b.add(b.add(c, I64(1)), k.thread), I64(self._m), k.threads) as i:
+                a.put(i, c, self.lanes.product(b, a.get(i, c), scale))
+            k.barrier()
+            self._reflect(c, self._conjugate(tau))
+        return self.finished(f"{count} reflections of each of {self.batch} matrices of {self._m} x {self._n}")
+
+    def multiplied(self, count: int) -> DeviceKernel:
+        """The product of the reflections, the last one first, in place."""
+        b, k, a = self.b, self.kernel, self._matrix
+        one = [ir.Constant(self.lanes.kind, [1.0]), *self.zero[1:]]
+        others = self._n - count
+        if others:
+            with self.each(self._m * others) as item:
+                i, j = b.udiv(item, I64(others)), b.add(b.urem(item, I64(others)), I64(count))
+                is_one = b.icmp_signed("==", i, j)
+                a.put(i, j, [b.select(is_one, x, z) for x, z in zip(one, self.zero, strict=True)])
+            k.barrier()
+        with strided(b, I64(0), I64(count), 1) as step:
+            c = b.sub(I64(count - 1), step)
+            tau = self.lanes.load(b, self.pointers[1], self._of_tau(c, count))
+            self._reflect(c, tau)
+            minus = [b.fneg(part) for part in tau]
+            with strided(b, k.thread, I64(self._m), k.threads) as i:
+                old = Variable(b, self.lanes)
+                old.set(self.zero)
+                with b.if_then(b.icmp_signed(">", i, c)):
+                    old.set(self.lanes.product(b, a.get(i, c), minus))
+                with b.if_then(b.icmp_signed("==", i, c)):
+                    old.set([b.fadd(x, y) for x, y in zip(one, minus, strict=True)])
+                a.put(i, c, old.get())
+            k.barrier()
+        return self.finished(f"the product of {count} reflections for each of {self.batch} matrices of {self._m} rows")
+
+    def _of_tau(self, c: ir.Value, count: int) -> ir.Value:
+        return self.b.add(self.b.mul(self.kernel.block, I64(count)), c)
+
+    def _reflect(self, c: ir.Value, tau: Number) -> None:
+        """Takes tau v (v* x) from each column x behind c; v is what is below the diagonal of c, and 1."""
+        b, k, a = self.b, self.kernel, self._matrix
+        group, lane = k.warp, k.lane
+        below = b.add(c, I64(1))
+        with strided(b, below, I64(self._n), WARP) as first:
+            j = b.add(first, lane)
+            inside = b.icmp_signed("<", j, I64(self._n))
+            total = Variable(b, self.lanes)
+            total.set(self.zero)
+            with b.if_then(inside), strided(b, b.add(below, group), I64(self._m), _GROUPS) as i:
+                minus = [b.fneg(part) for part in self._conjugate(a.get(i, c))]
+                total.set(self.lanes.minus_product(b, total.get(), minus, a.get(i, j)))
+            self._partial.put(group, lane, total.get())
+            k.barrier()
+            with b.if_then(b.and_(inside, b.icmp_signed("==", group, I64(0)))):
+                sums = [self._partial.get(I64(g), lane) for g in range(_GROUPS)]
+                whole = a.get(c, j)
+                for part in sums:
+                    whole = [b.fadd(x, y) for x, y in zip(whole, part, strict=True)]
+                whole = self.lanes.product(b, whole, tau)
+                self._whole.put(I64(0), lane, whole)
+                a.put(c, j, [b.fsub(x, y) for x, y in zip(a.get(c, j), whole, strict=True)])
+            k.barrier()
+            with b.if_then(inside), strided(b, b.add(below, group), I64(self._m), _GROUPS) as i:
+                taken = self.lanes.minus_product(b, a.get(i, j), a.get(i, c), self._whole.get(I64(0), lane))
+                a.put(i, j, taken)
+        k.barrier()
+
+    def _conjugate(self, x: Number) -> Number:
+        return [x[0], *(self.b.fneg(part) for part in x[1:])]

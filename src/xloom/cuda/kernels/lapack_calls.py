@@ -1,0 +1,86 @@
+"""Calls of LAPACK's routines, by their names in JAX, which kernels of ours do on the device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from xloom.calls import registry
+from xloom.calls.jaxlib_handlers import is_replaced
+from xloom.calls.typed_ffi.attributes import parse_attributes
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.cuda.kernels.householder import reflections, unitary
+from xloom.cuda.kernels.linear_systems import factor, solve
+from xloom.cuda.kernels.lu import lu
+from xloom.cuda.lowering import ThunkLowering
+from xloom.cuda.names import CALL_PLATFORM
+from xloom.hlo.instruction import Instruction
+from xloom.passes.lapack_call_expansion import solve_attributes
+
+_NAME = re.compile("lapack_[sdcz]([a-z]+)_ffi")
+Rule = Callable[[ThunkLowering, Instruction], None]
+
+
+def call_rule(instruction: Instruction) -> Rule | None:
+    """The rule of a custom call; None where it is none of these, or other code is registered under its name."""
+    name = instruction["custom_call_target"]
+    found = _NAME.fullmatch(name)
+    if found is None or instruction["api_version"] != registry.ABIS["typed-ffi"]:
+        return None
+    if registry.is_registered(name, CALL_PLATFORM) or is_replaced(name):
+        return None
+    return _RULES.get(found[1])
+
+
+def results(lowering: ThunkLowering, instruction: Instruction) -> list[BufferAllocation]:
+    """Memory of each result, whether it is used or not."""
+    places = [lowering.output(k) for k in range(len(leaf_shapes(instruction.shape)))]
+    shapes = leaf_shapes(instruction.shape)
+    return [p if p.kind != "unused" else lowering.scratch(s.nbytes) for p, s in zip(places, shapes, strict=True)]
+
+
+def letter(call: Instruction, name: str) -> str:
+    """An attribute that is the code of a letter."""
+    given: dict[str, Any] = parse_attributes(call.backend_config)
+    return chr(int(given[name]))
+
+
+def _factored(lowering: ThunkLowering, call: Instruction) -> None:
+    """potrf: a Cholesky factor, and which pivot is not positive."""
+    found, info = results(lowering, call)
+    factor(lowering, call.operands[0].shape, found, lower=letter(call, "uplo") == "L", info=info)
+
+
+def _solved(lowering: ThunkLowering, call: Instruction) -> None:
+    """trsm: a triangular system."""
+    (found,) = results(lowering, call)
+    solve(lowering, call.operands[1].shape, solve_attributes(call), found)
+
+
+def _lu(lowering: ThunkLowering, call: Instruction) -> None:
+    """getrf: LU factors, pivots, and which pivot is zero."""
+    found, pivots, info = results(lowering, call)
+    lu(lowering, call.operands[0].shape, found, pivots, info)
+
+
+def _reflected(lowering: ThunkLowering, call: Instruction) -> None:
+    """geqrf: QR factors, Q as reflections."""
+    reflections(lowering, call.operands[0].shape, *results(lowering, call))
+
+
+def _multiplied(lowering: ThunkLowering, call: Instruction) -> None:
+    """orgqr: the product of reflections."""
+    (found,) = results(lowering, call)
+    unitary(lowering, call.operands[0].shape, call.operands[1].shape.dims[-1], found)
+
+
+_RULES: dict[str, Rule] = {
+    "geqrf": _reflected,
+    "getrf": _lu,
+    "orgqr": _multiplied,
+    "potrf": _factored,
+    "trsm": _solved,
+    "ungqr": _multiplied,
+}
