@@ -9,6 +9,7 @@ from torch import nn
 
 import xloom as xl
 from xloom.cpu.kernels.convolution import filter_panels
+from xloom.llvm.target import target_named
 from xloom.torch import compile_backend
 from xloom.torch.ahead import export
 
@@ -91,3 +92,13 @@ def test_exported_hlo_is_of_weights_and_arguments():
         told = xl.evaluate(exported.module, model.weight.numpy(), x.numpy())
         told = told[0] if isinstance(told, tuple) else told
         torch.testing.assert_close(torch.from_numpy(np.array(told)), model(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("target", "width"), [("x86-64-v3", 16), ("x86-64-v4", 64)])
+def test_panels_are_as_wide_as_tiles_of_the_target(target, width):
+    root = xl.parse("""ENTRY e {
+      x = f32[1,7,7,64] parameter(0)
+      w = f32[3,3,64,192] parameter(1)
+      ROOT c = f32[1,5,5,192] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f
+    }""").entry.root
+    assert filter_panels.useful_width(root, target_named(target)) == width

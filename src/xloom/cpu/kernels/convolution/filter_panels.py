@@ -12,8 +12,10 @@ from xloom.hlo.instruction import Instruction
 from xloom.llvm.target import Target
 
 _CONFIG = "filter_panels="
-_WIDTHS = (64, 48, 32)
-"""Of a panel, the first one that divides the features: a few vectors."""
+_WIDTHS = {32: (64, 48, 32), 16: (16, 24)}
+"""Of a panel, by the number of registers, the first one that divides the features: those of a tile. Of wider panels,
+tiles read lines so far apart that they share a part of the first cache.
+"""
 
 _LARGE = 1 / 2
 """Of the second cache, what a filter takes that comes from memory at each use."""
@@ -37,7 +39,7 @@ def useful_width(convolution: Instruction, target: Target) -> int:
     if groups > 1 or not w.shape.dtype is convolution.shape.dtype is f32:
         return 0
     outputs = w.shape.dims[-1]
-    return next((n for n in _WIDTHS if outputs > n and outputs % n == 0), 0)
+    return next((n for n in _WIDTHS[target.registers.count] if outputs > n and outputs % n == 0), 0)
 
 
 def in_panels(width: int) -> str:
