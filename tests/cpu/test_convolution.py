@@ -276,3 +276,11 @@ def test_large_kernels_of_one_place(window, labels, kernel):
 )  # fmt: skip
 def test_lines_of_groups_side_by_side(window, kernel, width):
     check((2, 7, width, 37), (kernel, kernel, 1, 37), window, "b01f_01io->b01f", ", feature_group_count=37")
+
+
+@pytest.mark.parametrize("dims", [(1, 9, 7, 130), (3, 6, 6, 130)])
+@pytest.mark.parametrize("outputs", [33, 130, 261])
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("f64", "f64", "f64"), ("c64", "c64", "c64")], ids="-".join)
+def test_pieces_of_panels_whose_rows_lie_apart(dims, outputs, types):
+    check(dims, (3, 3, 130, outputs), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", types=types)
+    check(dims, (3, 3, 130, outputs), "size=3x3 stride=2x1", "b01f_01io->b01f", types=types)

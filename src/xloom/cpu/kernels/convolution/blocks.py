@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from xloom.cpu.kernels.convolution.tile_product import Operands
 from xloom.cpu.kernels.convolution.tiling import Tiling
-from xloom.cpu.kernels.convolution.window_pointers import Loops
+from xloom.cpu.kernels.convolution.window_pointers import Loops, WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.axes import Axis, digits
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, share
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import greatest
-from xloom.llvm.types import POINTER, i64
+from xloom.llvm.types import POINTER, element_pointer, i64
 
 TILES = 16
 """Tiles that go over a piece before the next."""
@@ -29,6 +30,8 @@ _FEW_ROWS = 6
 """Of a tile, whose vectors of the panel are used so seldom that pieces are better in the first cache."""
 _PIECE_OF_FIRST = 1 / 2
 """Of that one, what they take."""
+_APART = 1024
+"""Bytes between rows that find room in few places, of the second cache too."""
 
 
 class LoopBlocks(NamedTuple):
@@ -48,6 +51,11 @@ class LoopBlocks(NamedTuple):
     def count(self) -> int:
         """How many pieces there are."""
         return prod(x.size for x in self.axes)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the kernel's panel in a piece."""
+        return self.extent * prod(size for size, _ in self.loops[self.number + 1 :])
 
     def piece(self, b: ir.IRBuilder, index: ir.Value) -> tuple[list[ir.Value], Loops]:
         """How far a piece moves the pointers, and the loops inside it."""
@@ -72,6 +80,46 @@ def blocks_of(chosen: Tiling, loops: Sequence[tuple[int, Sequence[int]]]) -> Loo
         return None
     number = next(k for k in range(len(sizes)) if prod(sizes[k + 1 :]) <= most)
     return LoopBlocks(loops, number, share(sizes[number], greatest(1, most // prod(sizes[number + 1 :]))))
+
+
+def is_scattered(blocks: LoopBlocks, tile: Tile) -> bool:
+    """True for pieces that the first cache would hold, but for how far apart their rows lie."""
+    nbytes = tile.arithmetic.dtype.bytes
+    apart = int(blocks.loops[-1][1][1]) * nbytes
+    return apart >= _APART and blocks.rows * tile.columns * nbytes <= tile.arithmetic.target.caches.first
+
+
+class PieceOfPanel:
+    """Memory on the stack for a piece of a panel whose rows lie apart: together they use all of the first cache."""
+
+    def __init__(self, b: ir.IRBuilder, operands: Operands, blocks: LoopBlocks):
+        self._b, self._operands, self._tile = b, operands, operands.tiling.tile
+        arithmetic = self._tile.arithmetic
+        memory = allocate(b, arithmetic.element, int(blocks.rows) * self._tile.columns * arithmetic.parts)
+        memory.align, memory.type = 64, POINTER
+        self.start = WindowPointer(memory, arithmetic.dtype.bytes)
+
+    def fill(self, w: ir.Value, loops: Loops) -> Loops:
+        """Copies the rows that `loops` read from element `w` of the kernel on; returns the loops over the copy."""
+        b, tile, lefts = self._b, self._tile, self._operands.tiling.lefts
+        kernel, apart = self._operands.w, tile.columns
+        inside, steps = [], []
+        for size, (dx, dw) in reversed(loops):
+            inside.insert(0, (size, (dx, apart)))
+            steps.insert(0, (size, (dw, apart)))
+            apart = apart * size if not isinstance(size, ir.Value) else 0  # of the outermost loop alone
+        source = WindowPointer(
+            element_pointer(b, kernel.pointer(self._operands.phase), kernel.dtype, w), kernel.dtype.bytes
+        )
+
+        def copy(pointers: Sequence[ir.Value]) -> None:
+            here, there = pointers
+            for left in lefts:
+                row = tile.arithmetic.load(b, here, kernel.dtype, i64(left), tile.lanes)
+                tile.arithmetic.store(b, there, kernel.dtype, i64(left), row)
+
+        walk_window(b, steps, (source, self.start), copy)
+        return inside
 
 
 class TileSums:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.convolution.blocks import TILES, LoopBlocks, TileSums, blocks_of
+from xloom.cpu.kernels.convolution.blocks import TILES, LoopBlocks, PieceOfPanel, TileSums, blocks_of, is_scattered
 from xloom.cpu.kernels.convolution.edges import CopiedWindow, Edges
 from xloom.cpu.kernels.convolution.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolution.packed_filter import packed_panels
@@ -103,25 +103,38 @@ def _in_blocks(walker: _Walker, blocks: LoopBlocks, sums: Sums, operands: Operan
     """The items of a phase, some at a time, piece by piece of their sums."""
     b, phase = walker.b, operands.phase
     kept, origin = TileSums(b, sums.tile), operands.x.pointer(phase)
-    with rolled(b, phase.begin, phase.end, TILES, name="tiles") as low:
-        high = intrinsic(b, "smin", b.add(low, i64(TILES)), phase.end)
-        with rolled(b, 0, blocks.count, name="piece") as piece, rolled(b, low, high, name="tile") as item:
-            tile_at, number = walker.at(item), b.sub(item, low)
-            with b.if_then(tile_at.present):
-                with b.if_else(b.icmp_signed("==", piece, i64(0))) as (first, later):
-                    with first:
-                        sums.clear(b)
-                    with later:
-                        kept.get(b, sums, number)
+    is_copied = walker.tiles_share_panels and is_scattered(blocks, sums.tile)
+    held = PieceOfPanel(b, operands, blocks) if is_copied else None
+    with ExitStack() as panels:
+        begin, end = phase.begin, phase.end
+        if held is not None:
+            each = i64(count(tuple(walker.items[2:])))
+            last = b.udiv(b.add(end, b.sub(each, i64(1))), each)
+            number = panels.enter_context(rolled(b, b.udiv(begin, each), last, name="panel"))
+            first = b.mul(number, each)
+            begin, end = intrinsic(b, "smax", begin, first), intrinsic(b, "smin", end, b.add(first, each))
+        with rolled(b, begin, end, TILES, name="tiles") as low:
+            high = intrinsic(b, "smin", b.add(low, i64(TILES)), end)
+            with rolled(b, 0, blocks.count, name="piece") as piece:
                 (dx, dw), loops = blocks.piece(b, piece)
-                pointers = operands.pointers(origin, b.add(tile_at.x, dx), b.add(tile_at.w, dw))
-                with b.if_then(walker.is_met(tile_at, blocks, piece)):
-                    operands.walk(sums, loops, pointers)
-                with b.if_else(b.icmp_signed("==", piece, i64(blocks.count - 1))) as (last, before):
-                    with last:
-                        operands.store(sums, tile_at.y)
-                    with before:
-                        kept.put(b, sums, number)
+                if held is not None:
+                    loops = held.fill(b.add(walker.at(low).w, dw), loops)
+                with rolled(b, low, high, name="tile") as item:
+                    tile_at, number = walker.at(item), b.sub(item, low)
+                    with b.if_then(tile_at.present):
+                        with b.if_else(b.icmp_signed("==", piece, i64(0))) as (first, later):
+                            with first:
+                                sums.clear(b)
+                            with later:
+                                kept.get(b, sums, number)
+                        window, kernel = operands.pointers(origin, b.add(tile_at.x, dx), b.add(tile_at.w, dw))
+                        with b.if_then(walker.is_met(tile_at, blocks, piece)):
+                            operands.walk(sums, loops, (window, kernel if held is None else held.start))
+                        with b.if_else(b.icmp_signed("==", piece, i64(blocks.count - 1))) as (last, before):
+                            with last:
+                                operands.store(sums, tile_at.y)
+                            with before:
+                                kept.put(b, sums, number)
 
 
 class _Tile(NamedTuple):
@@ -149,6 +162,16 @@ class _Walker:
     chosen: Tiling
     walk: Sequence[tuple[OutputAxis, int]]
     items: Sequence[Axis]
+
+    @property
+    def tiles_share_panels(self) -> bool:
+        """True where tiles that follow each other read the same columns of a kernel that lies as its shape says."""
+        chosen, (_, *others) = self.chosen, (axis for axis, _ in self.walk)
+        return (
+            chosen.packing is None
+            and chosen.name == "features"
+            and all(axis.w == 0 and [c.w for c in axis.classes] == [0] for axis in others if axis.most > 1)
+        )
 
     def at(self, item: ir.Value) -> _Tile:
         """The tile with a number."""
