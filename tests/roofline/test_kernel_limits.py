@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from xloom.roofline.kernel_times import KernelTime
+from xloom.roofline.kernel_times import KernelTime, times_of
 from xloom.roofline.limits import Gauge, Limits
 
 LIMITS = Limits(bandwidth=1e10, peak=1e11, reading=2e10)
@@ -39,3 +39,17 @@ def test_a_gauge_keeps_the_best(monkeypatch):
     gauge.look()
     second = gauge.limits
     assert second.bandwidth >= first.bandwidth > 0 and second.peak >= first.peak > 0 and second.memory > 0
+
+
+def _span(name: str, microseconds: float) -> dict:
+    args = {"instructions": name, "opcode": "dot", "bytes": 4, "flops": 8, "element_bytes": 4}
+    return {"dur": microseconds, "args": args}
+
+
+def test_a_run_that_others_disturb_puts_no_kernel_first():
+    usual = [_span("short", 10.0), _span("looped", 30.0), _span("looped", 50.0)]
+    disturbed = [_span("short", 9000.0), *usual[1:]]
+    looped, short = times_of([usual, disturbed, usual])
+    assert (looped.name, looped.runs, short.runs) == ("looped", 2.0, 1.0)
+    assert (short.total, short.seconds) == pytest.approx((1e-5, 1e-5))
+    assert (looped.total, looped.seconds, looped.best) == pytest.approx((8e-5, 4e-5, 3e-5))

@@ -22,6 +22,8 @@ _MATH = frozenset(
     """exponential exponential-minus-one log log-plus-one logistic tanh tan sine cosine power erf atan2 cbrt divide
     remainder sqrt rsqrt""".split()  # noqa: SIM905 - as a table
 )
+Span = dict[str, Any]
+"""An event of a trace."""
 _CALL_SECONDS = 2e-6  # what is shorter is mostly the way there and back
 _NEAR = 0.5
 _UNEVEN = 1.5
@@ -39,7 +41,7 @@ class KernelTime:
     seconds: float
     """The median of its runs."""
     total: float
-    """Seconds of all its runs in one of the program."""
+    """Seconds of all its runs in one of the program, the median of these."""
     runs: float
     """How often it runs in one run of the program."""
     bytes: int
@@ -112,7 +114,7 @@ def kernel_times(
     one that is not counted, and finds the caches as a program leaves them. Raises LoweringError for what has no native
     code.
     """
-    kernels: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    runs: list[list[Span]] = []
     with trace(path) as taken:
         run = Repeatable.native(module, arguments)
         run(run.fresh_arguments())
@@ -122,21 +124,32 @@ def kernel_times(
                 run(run.fresh_arguments())
             given, first = run.fresh_arguments(), len(taken.spans())
             run(given)
-            for span in taken.spans()[first:]:
-                if span["cat"] == "kernel" and span["args"]["opcode"] not in _CONTROL:
-                    kernels[span["args"]["instructions"]].append(span)
+            runs.append([span for span in taken.spans()[first:] if _is_kernel(span)])
+    return times_of(runs)
+
+
+def times_of(runs: Sequence[Sequence[Span]]) -> list[KernelTime]:
+    """The kernels of several runs of a program, each the spans of its kernels; what takes the most time comes first."""
+    kernels: dict[str, list[list[Span]]] = defaultdict(list)
+    for spans in runs:
+        in_run: dict[str, list[Span]] = defaultdict(list)
+        for span in spans:
+            in_run[span["args"]["instructions"]].append(span)
+        for name, found in in_run.items():
+            kernels[name].append(found)
     times = []
-    for name, spans in kernels.items():
-        durations = [span["dur"] / 1e6 for span in spans]
-        details = spans[0]["args"]
+    for name, in_runs in kernels.items():
+        durations = [span["dur"] / 1e6 for found in in_runs for span in found]
+        details = in_runs[0][0]["args"]
         times.append(
             KernelTime(
                 name,
                 details["opcode"],
                 details.get("op_name", ""),
                 statistics.median(durations),
-                sum(durations) / repeats,
-                len(spans) / repeats,
+                # not the mean: a run in which others had the processor would put this kernel first
+                statistics.median(sum(span["dur"] for span in found) / 1e6 for found in in_runs),
+                len(durations) / len(runs),
                 details["bytes"],
                 details["flops"],
                 details.get("fused", ""),
@@ -146,3 +159,7 @@ def kernel_times(
             )
         )
     return sorted(times, key=lambda kernel: -kernel.total)
+
+
+def _is_kernel(span: Span) -> bool:
+    return span["cat"] == "kernel" and span["args"]["opcode"] not in _CONTROL
