@@ -97,8 +97,8 @@ PATHS = {
     "kernel-c": Walk(
         "",
         (
-            ("xloom run call.hlo --load do_custom_call.c", r"f32\[2048\]"),
-            ("xloom run call.hlo --load do_custom_call.c --sanitize", r"f32\[2048\]"),
+            ("xloom run call.hlo --load do_custom_call.c", r"float32\[2048\]"),
+            ("xloom run call.hlo --load do_custom_call.c --sanitize", r"float32\[2048\]"),
         ),
         ("do_custom_call.c",),
     ),
@@ -127,13 +127,13 @@ PATHS = {
         "",
         (
             ("xloom ops reduce-window", "window"),
-            (f"xloom run {_HLO} --on interpreter", "f32"),
-            (f"xloom run {_HLO} --compare interpreter", "f32"),
+            (f"xloom run {_HLO} --on interpreter", r"float32\[4, 3\]"),
+            (f"xloom run {_HLO} --compare interpreter", "equal to interpreter"),
         ),
         (_HLO,),
     ),
 }
-_CALL = """HloModule call
+CALL = """HloModule call
 ENTRY main {
   a = f32[128] parameter(0)
   b = f32[2048] parameter(1)
@@ -153,7 +153,7 @@ def walked(path: Walk, wheel: str, folder: Path) -> tuple[float, list[float]]:
     installed = time.perf_counter() - start
     for name in path.files:
         shutil.copy(ROOT / "examples" / name, folder)
-    (folder / "call.hlo").write_text(_CALL)
+    (folder / "call.hlo").write_text(CALL)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "JAX_", "XLOOM_"))}
     environment |= {
         "PATH": f"{python.parent}:{environment['PATH']}",
