@@ -26,8 +26,8 @@ from unicorn.arm64_const import (
 from unicorn.unicorn import Uc
 
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.cpu.compile import serialized
 from xloom.cpu.entry.emitted_program import MAIN
+from xloom.cpu.machine_code import serialized
 from xloom.hlo.module import Module
 from xloom.llvm import jit
 from xloom.llvm.pass_pipeline import PassPipeline

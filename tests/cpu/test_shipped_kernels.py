@@ -9,11 +9,11 @@ from click.testing import CliRunner
 import xloom as xl
 from xloom.cli.main import cli
 from xloom.compilation_cache import shipped
-from xloom.cpu.compile import serialized
 from xloom.cpu.kernel_modules import sharing
 from xloom.cpu.library import products
 from xloom.cpu.library import programs as library
 from xloom.cpu.library.shipping import ship
+from xloom.cpu.machine_code import serialized
 from xloom.llvm import jit
 from xloom.llvm.target import process_target, target_named
 

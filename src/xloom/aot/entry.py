@@ -5,9 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from xloom.calls.registry import ABIS, Registration, place
-from xloom.cpu.compile import serialized
 from xloom.cpu.entry.emitted_program import EmittedProgram
 from xloom.cpu.entry.function import EntryBuilder
+from xloom.cpu.machine_code import serialized
 from xloom.cpu.runtime.serialized_executable import SerializedExecutable
 from xloom.cpu.runtime.spmd_executable import is_spmd
 from xloom.errors import LoweringError

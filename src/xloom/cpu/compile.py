@@ -4,48 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from xloom import checks, trace
 from xloom.calls.jaxlib_handlers import is_lapack
 from xloom.calls.sanitizer import active
 from xloom.compilation_cache import cache, first_maker
+from xloom.cpu.constant_arrays import constant_arrays
 from xloom.cpu.custom_calls import native_call
 from xloom.cpu.custom_calls.custom_call import failure_callbacks
-from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR, EmittedProgram, KernelModule
-from xloom.cpu.entry.function import EntryBuilder
-from xloom.cpu.entry.profiling import ThunkTimes, TimedEntryBuilder, TimedExecutable, TimedSpmdExecutable
+from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR
 from xloom.cpu.entry.timed_twin import TimedTwin
-from xloom.cpu.lower import lowered
-from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.checked_executable import CheckedExecutable, checked
 from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable, checked_spmd
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
-from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable
+from xloom.cpu.runtime.executable import Executable
 from xloom.cpu.runtime.interpreted_checks import InterpretedChecks
-from xloom.cpu.runtime.memory_pool import aligned
 from xloom.cpu.runtime.sanitized_executable import CallingExecutable, GuardedExecutable
 from xloom.cpu.runtime.serialized_executable import LinkedExecutable, SerializedExecutable
 from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.runtime.threads import pool
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL
-from xloom.errors import LoweringError, OutOfMemoryError
+from xloom.errors import LoweringError
 from xloom.hlo.expanded_size import overgrown_call
-from xloom.hlo.garbage_collection import without_collector
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.lazy_module import identity_of
-from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.verify.module import verify
 from xloom.llvm import jit
-from xloom.llvm.object_files import ObjectFiles
 from xloom.llvm.shared_code import compare, is_checked
 from xloom.llvm.target import Target, process_target
 from xloom.passes.dynamic_padding import has_dynamic
 from xloom.passes.effects import Effects
-from xloom.thread_count import thread_count
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry.function import EntryBuilder
+    from xloom.cpu.entry.profiling import TimedExecutable
 
 linked: cache.Recent[LinkedExecutable] = cache.Recent(cache.MEMORY_BYTES)
 """Programs of this process by key; none with custom calls, whose handlers have a state for each program."""
@@ -117,6 +111,8 @@ def _with_timed(executable: Executable, target: Target) -> Executable:
 
 def _timed(module: Module, target: Target, **details: Any) -> TimedExecutable:
     """A program that tells the trace of its kernels."""
+    from xloom.cpu.entry.profiling import ThunkTimes, TimedEntryBuilder, TimedExecutable, TimedSpmdExecutable
+
     times = ThunkTimes()
     with trace.span(module.name, "compile", **details):
         image = _made(module, target, None, partial(TimedEntryBuilder, times=times))
@@ -152,7 +148,7 @@ def _key(module: Module, target: Target) -> str | None:
                 return None
             contents.append(meaning.encode())
         if instruction.opcode == "constant":
-            contents.extend(a.tobytes() for a in _constants(instruction))
+            contents.extend(a.tobytes() for a in constant_arrays(instruction))
     text = module.to_text(print_metadata=False)  # without large constants, whose digits would take long
     return cache.key_of(target.key, text.encode("utf-8", "surrogateescape"), *contents)
 
@@ -166,6 +162,8 @@ def _found(key: str, module: Module, target: Target) -> LinkedExecutable | None:
         cache.flush()
         data = cache.folder().get(key)
         if data is not None:
+            from xloom.cpu.machine_code import serialized
+
             anew, _ = serialized(module, target)
             compare("program", module.name, SerializedExecutable.from_bytes(data).outline(), anew.outline())
     return image
@@ -194,40 +192,13 @@ def _kept(key: str, module: Module) -> LinkedExecutable | None:
     return image
 
 
-def serialized(
-    module: Module, target: Target, builder: Callable[..., EntryBuilder] = EntryBuilder
-) -> tuple[SerializedExecutable, EmittedProgram]:
-    """A program compiled now, but for what is only in this process."""
-    verify(module)  # native code of an invalid module could touch memory that is not its own
-    with without_collector(), ObjectFiles(thread_count(), target) as codes:
-        with trace.span("passes", "compile"):
-            ready = prepared(module)
-        with trace.span("LLVM IR", "compile"):  # of which machine code is made meanwhile
-            _, assignment, program = lowered(ready, target, builder, partial(_add_kernel, codes))
-        codes.add(program.main, program.main_pipeline, is_last=True)
-        with trace.span("machine code", "compile", modules=len(program.modules) + 1):
-            objects = codes.finished()
-    constants = [aligned(a) for c in assignment.constants for a in _constants(c)]
-    made = SerializedExecutable(
-        objects,
-        constants,
-        CompiledMemoryStats.of(assignment, program),
-        aligned_results=sorted(program.aligned_results),
-        collectives=program.collectives,
-    )
-    calls = program.native_calls
-    if calls and not program.imports:
-        made.native_calls = native_call.to_bytes(calls)
-        numbers = {call.instruction: call.number for call in calls}
-        made.failing = [numbers[instruction] for instruction in program.calls]
-    return made, program
-
-
 def _made(
-    module: Module, target: Target, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder
+    module: Module, target: Target, key: str | None, builder: Callable[..., EntryBuilder] | None = None
 ) -> LinkedExecutable:
     """A program compiled now, and kept."""
-    made, program = serialized(module, target, builder)
+    from xloom.cpu.machine_code import serialized  # here: what was compiled before is found without the compiler
+
+    made, program = serialized(module, target, *(() if builder is None else (builder,)))
     calls = program.native_calls
     image = _image(made, calls, program.imports, program.calls, program.kept)
     if key is not None and not program.imports:
@@ -263,27 +234,6 @@ def _image(
     )
 
 
-def _add_kernel(codes: ObjectFiles, module: KernelModule) -> None:
-    if module.objects:
-        codes.have(module.objects)
-    else:
-        codes.add(module.text, module.pipeline)
-
-
 def _keep(folder: cache.Folder, key: str, data: bytes) -> None:
     if cache.is_current():
         folder.put(key, data)
-
-
-def _constants(instruction: Instruction) -> list[np.ndarray]:
-    try:
-        return _arrays(instruction.literal)
-    except OutOfMemoryError as error:
-        error.where = f"{instruction.name} {instruction.metadata.location}".strip()
-        raise
-
-
-def _arrays(literal: Literal) -> list[np.ndarray]:
-    if literal.shape.is_tuple:
-        return [a for element in literal.elements for a in _arrays(element)]
-    return [literal.value] if literal.shape.is_array else []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from xloom.cpu.entry.profiling import TimedExecutable
 from xloom.cpu.runtime.executable import Executable
 from xloom.hlo.module import Module
 from xloom.trace import span
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry.profiling import TimedExecutable
 
 _WHY = "anew, with a clock around each kernel: the program is older than the trace"
 _CHANGED = "not anew: the module was changed since the program was compiled, whose kernels the trace does not show"

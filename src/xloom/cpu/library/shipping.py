@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from xloom.compilation_cache import cache, shipped
-from xloom.cpu.compile import serialized
 from xloom.cpu.kernel_modules import shape_generic
+from xloom.cpu.machine_code import serialized
 from xloom.environment import CACHE, CACHE_DIR
 from xloom.errors import XloomError
 from xloom.hlo.text.parser import parse
