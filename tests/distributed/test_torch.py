@@ -36,6 +36,7 @@ COLLECTIVES = [
 WRAPPERS = [
     "data_parallel",
     "data_parallel_from_the_third_step",
+    "data_parallel_on_the_default_device",
     "sharded",
     "tensor_parallel",
     "fully_sharded",
