@@ -49,6 +49,10 @@ _own("4-vectors-short-sums", lambda x, y: x @ y.T, normal(4, 96), normal(4096, 9
 _own("gemm-32-rows", lambda x, y: x @ y, normal(32, 1024), normal(1024, 1024))
 _own("rows-dequantise", lambda x, w, s: x @ (w.astype(jnp.float32) * s), normal(16, 1024),
      integers(1024, 1024, low=-127, high=128, dtype=np.int8), normal(1024))  # fmt: skip
+_own("vector-times-large", lambda x, y: x @ y, normal(2048), normal(2048, 8192))
+_own("2-vectors-times-large", lambda x, y: x @ y, normal(2, 2048), normal(2048, 8192))
+_own("max-rows-700", lambda x: x.max(1), normal(6000, 700))
+_own("max-rows-of-squares", lambda x: (x * x).max(1), normal(2048, 2048))
 
 # --- convolutions
 
@@ -59,6 +63,9 @@ _own("depthwise-nhwc-stride", _conv(_NHWC, feature_group_count=64, window_stride
      normal(3, 3, 1, 64))  # fmt: skip
 _own("depthwise-1d", _conv(("NWC", "WIO", "NWC"), feature_group_count=64), normal(8, 512, 64), normal(4, 1, 64))
 _own("depthwise-1d-long", _conv(("NCW", "OIW", "NCW"), feature_group_count=16), normal(2, 16, 4096), normal(16, 1, 31))
+_own("depthwise-nhwc-7x7", _conv(_NHWC, feature_group_count=192), normal(1, 28, 28, 192), normal(7, 7, 1, 192))
+_own("1x1-7x7-deep", _conv(_NHWC), normal(1, 7, 7, 512), normal(1, 1, 512, 2048))
+_own("1x1-14x14", _conv(_NHWC), normal(1, 14, 14, 256), normal(1, 1, 256, 256))
 _own("3x3-7x7-deep", _conv(_NHWC), normal(1, 7, 7, 512), normal(3, 3, 512, 512))
 _own("3x3-14x14", _conv(_NHWC), normal(1, 14, 14, 256), normal(3, 3, 256, 256))
 _own("3x3-nchw-deep", _conv(_NCHW), normal(1, 512, 7, 7), normal(512, 512, 3, 3))

@@ -58,6 +58,15 @@ _IMAGES = {
     "image": _Convolution("NHWC", (1, 64, 64, 3), (3, 3, 3, 16)),
     "one-channel-nchw": _Convolution("NCHW", (4, 1, 28, 28), (8, 1, 3, 3)),
 }
+_DEEP = {
+    "pointwise-deep": _Convolution("NHWC", (1, 14, 14, 256), (1, 1, 256, 1024)),
+    "pointwise-strided": _Convolution("NHWC", (1, 28, 28, 256), (1, 1, 256, 512), stride=2),
+    "3x3-deep": _Convolution("NHWC", (1, 7, 7, 512), (3, 3, 512, 512)),
+    "depthwise-5x5": _Convolution("NHWC", (1, 14, 14, 480), (5, 5, 1, 480), groups=480),
+    "depthwise-7x7": _Convolution("NHWC", (1, 28, 28, 192), (7, 7, 1, 192), groups=192),
+    "depthwise-small": _Convolution("NHWC", (1, 7, 7, 960), (3, 3, 1, 960), groups=960),
+}
+"""As the last layers of networks are: large kernels, few places."""
 _OTHERS = {
     "1d": _Convolution("NWC", (4, 200, 16), (5, 16, 32)),
     "1d-causal-depthwise": _Convolution("NWC", (4, 200, 64), (4, 1, 64), padding=((3, 0),), groups=64),
@@ -82,4 +91,8 @@ for name, convolution in _IMAGES.items():
 
 for name, convolution in _OTHERS.items():
     for dtype in ("f32", "bf16", "f64"):
+        _add(f"{name}-{dtype}", convolution.function, convolution, dtype)
+
+for name, convolution in _DEEP.items():
+    for dtype in ("f32", "bf16"):
         _add(f"{name}-{dtype}", convolution.function, convolution, dtype)

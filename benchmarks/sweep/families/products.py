@@ -23,6 +23,8 @@ _SIZES = (
     (100_000, 3, 4),
     (1, 100_000, 1),
 )
+_STREAMED = ((1, 2048, 8192), (4000, 2048, 1), (2, 2048, 8192))
+"""Of matrices that no cache holds."""
 _PLAIN = "ij,jk->ik"
 _TRANSPOSED = ("ij,kj->ik", "ji,jk->ik", "ji,kj->ik")
 _TRANSPOSED_SIZES = ((128, 128, 128), (300, 7, 300))
@@ -64,3 +66,7 @@ for dtype in ("f32", "f64", "bf16", "f16", "c64", "s32", "s8"):
 for equation, *shapes in _CONTRACTIONS:
     for dtype in ("f32", "bf16", "f64"):
         _add(equation, dtype, *shapes)
+
+for dtype in ("f32", "f64", "bf16"):
+    for i, j, k in _STREAMED:
+        _add(_PLAIN, dtype, (i, j), (j, k))

@@ -45,3 +45,10 @@ for name, function in {**{n: getattr(jnp, n) for n in _OF_ALL_TYPES}, **_OF_FLOA
 for shape in _SMALL:
     for axis in _AXES[len(shape)]:
         REDUCTIONS.add(f"median-{size_name(shape)}-{axis}-f32", partial(jnp.median, axis=axis), array(*shape))
+
+# of rows that no cache holds
+for name in ("sum", "max", "min"):
+    for dtype in ("f32", "f64"):
+        shape = (2048, 3000)
+        function = partial(getattr(jnp, name), axis=1)
+        REDUCTIONS.add(f"{name}-{size_name(shape)}-1-{dtype}", function, array(*shape, dtype=dtype))
