@@ -109,3 +109,14 @@ def test_arguments_that_do_not_fit():
     with pytest.raises(xl.ShapeError, match="takes 1 arguments"):
         module = xl.parse(LOOP)
         first_difference(Program(module, Native()), Program(module, Interpreter()), [])
+
+
+def test_a_wrong_value_that_rounding_of_results_may_hide_is_found_in_the_middle():
+    text = """HloModule m
+ENTRY main { x = f32[64] parameter(0)
+  s = f32[64] multiply(x, x) t = f32[64] OPCODE(s) h = bf16[64] convert(t) ROOT r = bf16[64] negate(h) }"""
+    before, after = (xl.parse(text.replace("OPCODE", opcode)) for opcode in ("tanh", "sine"))
+    x = np.linspace(0.2, 0.3, 64, dtype=np.float32)  # differences of half of what bf16 rounds by
+    found = between(Program(before, Native()), Program(after, Native()), [x])
+    assert found is not None and found.instruction.name == "t"
+    assert between(Program(before, Native()), Program(before.clone(""), Native()), [x]) is None

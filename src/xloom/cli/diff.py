@@ -92,7 +92,7 @@ def diff(
     if values:
         found = _values(module, other, passes, names, against, on, inputs, seed)
         if found is None:
-            click.echo("no value differs")
+            click.echo("no value differs by more than rounding")
             return
         click.echo(str(found))
         if save:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _PASSED_ON = frozenset(
 """Their values are those of others."""
 _WINDOW = 16
 """Instructions that are asked for at once."""
+_CUTS = 16
+"""Parts that a program is looked at between, if its results do not say that something is wrong."""
 _OF_THE_WORLD = frozenset(("rng", "rng-get-and-update-state", "infeed", "outfeed", "recv", "recv-done", "send"))
 """They give another value when they are run again."""
 
@@ -104,7 +107,10 @@ class _Search:
         lo, hi = 0, len(self._order)
         if not self._judged.side.observes_all:
             last_use = self._last_uses()
-            wrong = run.wrong([i for i in self._order if last_use[i] >= hi])
+            results = [i for i in self._order if last_use[i] >= hi]
+            wrong = run.wrong(results)
+            if not wrong and not run.equal(results):
+                lo, hi, wrong = self._at_cuts(run, last_use)
             if not wrong:
                 return None
             while hi - lo > _WINDOW:
@@ -120,6 +126,20 @@ class _Search:
             if found is not None:
                 return found
         return run.described(candidates[0], alone=False) if candidates else None
+
+    def _at_cuts(self, run: _Run, last_use: Mapping[Instruction, float]) -> tuple[int, int, list[Instruction]]:
+        """The first of some evenly spaced places where a value that is read later is wrong, after the one before it.
+
+        For results that are within the rounding of all before them, which may be more than what a wrong value makes of
+        them: nearer to it is less rounding."""
+        places = [len(self._order) * k // _CUTS for k in range(_CUTS + 1)]
+        live = {end: [i for i in self._order[:end] if last_use[i] >= end] for end in places[1:-1]}
+        wrong = set(run.wrong(list(dict.fromkeys(i for values in live.values() for i in values))))
+        for start, end in pairwise(places[:-1]):
+            found = [i for i in live[end] if i in wrong]
+            if found:
+                return start, end, found
+        return 0, 0, []
 
     def _last_uses(self) -> dict[Instruction, float]:
         """Of each instruction, the place of the last that reads it, also through tuples; infinity for a result."""
@@ -239,6 +259,14 @@ class _Run:
                 self._places[instruction] = place
                 found.append(instruction)
         return found
+
+    def equal(self, instructions: Sequence[Instruction]) -> bool:
+        """Whether both have the same bits for these, which were looked at before."""
+        return all(
+            mine.tobytes() == theirs.tobytes()
+            for i in instructions
+            for mine, theirs in zip(leaves(self._mine[i]), leaves(self._theirs[i]), strict=True)
+        )
 
     def operands(self, instruction: Instruction) -> list[Value]:
         """The values of its operands, by the program that is judged."""
