@@ -1,10 +1,13 @@
 """Programs that are dropped leave nothing, and those that are kept for later are counted by what they take."""
 
+import ctypes
 import gc
 import os
+import re
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,9 +52,29 @@ def kept_programs_are_counted_with_what_linking_takes() -> None:
     assert _libraries() == before + 2
 
 
+def _resident() -> int:
+    """KiB that are no file's."""
+    return int(re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text())[1])
+
+
+def libraries_that_are_gone_leave_nothing_in_llvm() -> None:
+    code = jit.process_code("define i32 @seven() { ret i32 7 }")
+    first = jit.Library([code], ["seven"])
+    for number in range(800):
+        jit.Library([code], ["seven"])
+        if number == 200:
+            before = _resident()
+    assert _resident() - before < 1500  # LLVM keeps 10 KiB or more of each until its linker goes
+    assert first.function("seven", ctypes.CFUNCTYPE(ctypes.c_int32))() == 7  # its linker is still there
+
+
 @pytest.mark.parametrize(
     ("check", "cache"),
-    [(dropped_programs_leave_nothing, "0"), (kept_programs_are_counted_with_what_linking_takes, "1")],
+    [
+        (dropped_programs_leave_nothing, "0"),
+        (kept_programs_are_counted_with_what_linking_takes, "1"),
+        (libraries_that_are_gone_leave_nothing_in_llvm, "1"),
+    ],
 )
 def test_in_a_process_of_its_own(check, cache) -> None:
     """As other tests leave programs and fill caches."""

@@ -147,8 +147,12 @@ def _emitted(text: str, pipeline: PassPipeline, target: Target, as_object: bool)
         return emitted(text.encode(), machine, PASSES[pipeline], as_object)
 
 
+_LINKED_BY_ONE = 64
+"""Libraries that one linker links: LLVM keeps 11 KiB of each that is gone, until the linker goes with its last one."""
+
+
 @lru_cache(maxsize=1)
-def _jit() -> Any:
+def _linker(generation: int) -> Any:
     return llvm.create_lljit_compiler(target_machine(process_target()), use_jit_link=True, suppress_errors=False)
 
 
@@ -174,7 +178,9 @@ class Library:
         for name in exports:
             builder.export_symbol(name)
         builder.add_current_process()
-        self._tracker = builder.link(_jit(), f"xloom.{next(_serial)}")
+        number = next(_serial)
+        self._linker = _linker(number // _LINKED_BY_ONE)
+        self._tracker = builder.link(self._linker, f"xloom.{number}")
 
     def address(self, symbol: str) -> int:
         """The address of an exported symbol."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from xloom import trace
 from xloom.calls import sanitizer
-from xloom.llvm import jit
 from xloom.pjrt.capi import (  # noqa: F401 - each registers its entries
     async_transfers,
     buffers,
@@ -56,7 +55,7 @@ def api() -> Any:
     memories.fill_table()
     extensions = chain()
     table.extension_start = ctypes.addressof(extensions[0])
-    for kept in (table, extensions, guard.library(), jit._jit(), objects, cells.records):
+    for kept in (table, extensions, guard.library(), objects, cells.records):
         # they may be used after Python's end, when the order of finalisers is unknown
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     atexit.register(_retire)
