@@ -8,6 +8,10 @@ import xloom as xl
 from tests.cuda.emulation import agrees
 from tests.cuda.kernel_programs import cholesky, triangular_solve
 from xloom.cuda.emulator.executable import emulated
+from xloom.cuda.lower import lowered
+from xloom.cuda.ptx import ptx_of
+from xloom.cuda.ptxas import assembled, tool
+from xloom.llvm.target import target_named
 
 NUMPY = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "bf16": ml_dtypes.bfloat16}
 
@@ -58,14 +62,14 @@ def test_what_is_not_positive_definite_is_nan():
     assert np.isnan(factor[1]).all()
 
 
-def lapack(name, dtype, operands, results, attributes="", aliased="{0}: (0, {})"):
+def lapack(name, dtype, operands, results, attributes=""):
     """A module with a call of LAPACK's as JAX makes it: columns lie one after another."""
     letter = {"f32": "s", "f64": "d", "c64": "c"}[dtype]
 
     def shape(text):
         rank = text.count(",") + 1 if "[]" not in text else 0
         order = [*range(rank)][::-1]
-        if rank > 1:
+        if rank == 3:  # matrices; vectors lie in order
             order[:2] = order[1::-1]
         return f"{text}{{{','.join(map(str, order))}}}"
 
@@ -120,3 +124,83 @@ def test_qr_factors(dtype, m, n):
     )
     np.testing.assert_allclose(q @ np.triu(factors), a, atol=1e-4)
     np.testing.assert_allclose(np.conj(np.swapaxes(q, 1, 2)) @ q, np.broadcast_to(np.eye(m), q.shape), atol=1e-5)
+
+
+REAL = {"f32": "f32", "f64": "f64", "c64": "f32"}
+CLOSE = {"f32": 2e-5, "f64": 1e-12, "c64": 2e-5}
+
+
+@pytest.mark.parametrize("uplo", "LU")
+@pytest.mark.parametrize(("dtype", "n"), [("f32", 21), ("f64", 6), ("c64", 9), ("f32", 1)])
+def test_eigenvalues(dtype, n, uplo):
+    module = lapack(
+        "heevd" if dtype == "c64" else "syevd",
+        dtype,
+        [f"{dtype}[3,{n},{n}]"],
+        [f"{dtype}[3,{n},{n}]", f"{REAL[dtype]}[3,{n}]", "s32[3]"],
+        f"mode = 86 : ui8, uplo = {ord(uplo)} : ui8",
+    )
+    x = normal(dtype, 3, n, n)
+    whole = x + np.conj(np.swapaxes(x, 1, 2))
+    whole[1] = 0
+    whole[2] = np.eye(n) * 1e-25 - np.ones((n, n)) * 1e-25  # eigenvalues that are equal, and tiny ones
+    half = np.tril(whole) if uplo == "L" else np.triu(whole)
+    vectors, values, info = emulated(module)(half.astype(NUMPY[dtype]))
+    assert not info.any()
+    for a, v, w in zip(whole, vectors, values, strict=True):
+        size = max(np.abs(a).max(), 1e-30)
+        np.testing.assert_allclose(w / size, np.linalg.eigvalsh(a / size), atol=n * CLOSE[dtype])
+        np.testing.assert_allclose(a / size @ v, v * (w / size), atol=n * CLOSE[dtype])
+        np.testing.assert_allclose(np.conj(v.T) @ v, np.eye(n), atol=n * CLOSE[dtype])
+
+
+@pytest.mark.parametrize("mode", "ASN")
+@pytest.mark.parametrize(
+    ("dtype", "m", "n"), [("f32", 11, 6), ("f32", 6, 11), ("f64", 7, 7), ("c64", 5, 3), ("c64", 3, 5)]
+)
+def test_singular_values(dtype, m, n, mode):
+    least, whole = min(m, n), mode == "A"
+    left, right = (m if whole else least), (n if whole else least)
+    shapes = [f"{dtype}[2,{m},{n}]", f"{REAL[dtype]}[2,{least}]", f"{dtype}[2,{m},{left}]", f"{dtype}[2,{right},{n}]"]
+    module = lapack("gesdd", dtype, shapes[:1], [*shapes, "s32[2]"], f"mode = {ord(mode)} : ui8")
+    a = normal(dtype, 2, m, n)
+    a[1, :, 1] = a[1, :, 0]  # a singular one
+    a[1, 1] = a[1, 0]
+    _, values, u, v, info = emulated(module)(a)
+    assert not info.any()
+    for k in range(2):
+        wanted = np.linalg.svd(a[k], compute_uv=False)
+        np.testing.assert_allclose(values[k], wanted, atol=10 * CLOSE[dtype])
+        if mode == "N":
+            continue
+        again = (u[k][:, :least] * values[k]) @ v[k][:least]
+        np.testing.assert_allclose(again, a[k], atol=10 * CLOSE[dtype])
+        np.testing.assert_allclose(np.conj(u[k].T) @ u[k], np.eye(left), atol=10 * CLOSE[dtype])
+        np.testing.assert_allclose(v[k] @ np.conj(v[k].T), np.eye(right), atol=10 * CLOSE[dtype])
+
+
+CALLS = {
+    "getrf": ("{0}[4,256,200]", ("{0}[4,256,200]", "s32[4,200]", "s32[4]"), ""),
+    "geqrf": ("{0}[4,256,200]", ("{0}[4,256,200]", "{0}[4,200]"), ""),
+    "syevd": ("{0}[4,200,200]", ("{0}[4,200,200]", "{1}[4,200]", "s32[4]"), "mode = 86 : ui8, uplo = 76 : ui8"),
+    "gesdd": (
+        "{0}[4,256,200]",
+        ("{0}[4,256,200]", "{1}[4,200]", "{0}[4,256,256]", "{0}[4,200,200]", "s32[4]"),
+        "mode = 65 : ui8",
+    ),
+}
+
+
+@pytest.mark.skipif(tool("ptxas") is None, reason="ptxas comes with the extra `cuda`")
+@pytest.mark.sampled
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", CALLS)
+def test_kernels_spill_no_registers(name, target, dtype):
+    operand, made, attributes = CALLS[name]
+    machine, real = target_named(target), REAL[dtype]
+    routine = "heevd" if (name, dtype) == ("syevd", "c64") else name
+    module = lapack(routine, dtype, [operand.format(dtype)], [each.format(dtype, real) for each in made], attributes)
+    for kernel in lowered(module, machine).kernels:
+        found = assembled(ptx_of(kernel, machine), machine)
+        assert found.spilled_bytes == found.stack_bytes == 0

@@ -9,8 +9,8 @@ from llvmlite import ir
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cpu.kernels.linalg.lanes import Number
 from xloom.cuda.kernel import THREADS, WARP, DeviceKernel, strided
-from xloom.cuda.kernels.block_sum import BlockSum
-from xloom.cuda.kernels.blocked_matrix import Matrix, MatrixKernel, Place, Variable
+from xloom.cuda.kernels.block_reduction import BlockReduction
+from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place, Variable
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.shape import Shape
 from xloom.llvm.intrinsics import intrinsic
@@ -53,8 +53,8 @@ class _Reflections(MatrixKernel):
     def factored(self) -> DeviceKernel:
         """A reflection for each column, which is done to those behind it."""
         b, k, a, count = self.b, self.kernel, self._matrix, min(self._m, self._n)
-        block_sum = BlockSum(k, self.lanes.kind.element)
         kind = self.lanes.kind.element
+        block = BlockReduction(k, (kind,))
         zero, one = ir.Constant(kind, 0.0), ir.Constant(kind, 1.0)
         square = allocate(b, kind)
         with strided(b, I64(0), I64(count), 1) as c:
@@ -65,7 +65,7 @@ class _Reflections(MatrixKernel):
                 for part in parts:
                     total = intrinsic(b, "fma", part, part, total)
                 b.store(total, square)
-            below = block_sum.of(b.load(square, typ=kind))
+            below = block.sum(b.load(square, typ=kind))
             alpha = [self.real(part) for part in a.get(c, c)]
             imag = alpha[1] if len(alpha) == 2 else zero
             k.barrier()

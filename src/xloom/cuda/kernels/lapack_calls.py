@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,10 @@ from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.kernels.householder import reflections, unitary
+from xloom.cuda.kernels.jacobi import Spectrum, spectra
 from xloom.cuda.kernels.linear_systems import factor, solve
 from xloom.cuda.kernels.lu import lu
+from xloom.cuda.kernels.matrix_kernel import Place
 from xloom.cuda.lowering import ThunkLowering
 from xloom.cuda.names import CALL_PLATFORM
 from xloom.hlo.instruction import Instruction
@@ -76,11 +79,56 @@ def _multiplied(lowering: ThunkLowering, call: Instruction) -> None:
     unitary(lowering, call.operands[0].shape, call.operands[1].shape.dims[-1], found)
 
 
+def _eigen(lowering: ThunkLowering, call: Instruction) -> None:
+    """syevd and heevd: eigenvectors and eigenvalues of Hermitian matrices."""
+    shape = call.operands[0].shape
+    vectors, values, info = results(lowering, call)
+    *outer, n = shape.dims[:-1]
+    rows = Place(n, 1, n * n)
+    source = rows if letter(call, "uplo") == "L" else rows.adjoint
+    if shape.size:
+        asked = Spectrum(shape.dtype, math.prod(outer), n, n, source, rows, n, is_hermitian=True)
+        spectra(lowering, asked, [lowering.operand(0), values, vectors, vectors, info])
+
+
+def _singular(lowering: ThunkLowering, call: Instruction) -> None:
+    """gesdd: singular values and vectors, all of these, or as many as values, or none."""
+    shape, mode = call.operands[0].shape, letter(call, "mode")
+    _, values, left, right, info = results(lowering, call)
+    *outer, m, n = shape.dims
+    if not shape.size:
+        return
+    height, width = max(m, n), min(m, n)
+    columns = height if mode == "A" else width
+    source = Place(n, 1, m * n)
+    # of a wide matrix, the adjoint is factored: its vectors are those of the other side
+    if m >= n:
+        vectors, others = Place(columns, 1, m * columns), Place(n, 1, n * n).adjoint
+    else:
+        left, right = right, left
+        source, vectors, others = source.adjoint, Place(n, 1, n * columns).adjoint, Place(m, 1, m * m)
+    has_vectors = mode != "N"
+    asked = Spectrum(
+        shape.dtype,
+        math.prod(outer),
+        height,
+        width,
+        source,
+        vectors if has_vectors else None,
+        columns,
+        others if has_vectors else None,
+    )
+    spectra(lowering, asked, [lowering.operand(0), values, left, right, info])
+
+
 _RULES: dict[str, Rule] = {
     "geqrf": _reflected,
+    "gesdd": _singular,
     "getrf": _lu,
+    "heevd": _eigen,
     "orgqr": _multiplied,
     "potrf": _factored,
+    "syevd": _eigen,
     "trsm": _solved,
     "ungqr": _multiplied,
 }

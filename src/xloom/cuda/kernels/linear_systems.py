@@ -12,7 +12,8 @@ from llvmlite import ir
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.kernel import THREADS, DeviceKernel, blocks_for, strided
 from xloom.cuda.kernels import kernel
-from xloom.cuda.kernels.blocked_matrix import Matrix, MatrixKernel, Place, Strips, System, Update, depth, step_number
+from xloom.cuda.kernels.blocked_matrix import Strips, System, Update, depth, step_number
+from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.dtype import s32
 from xloom.hlo.instruction import Instruction

@@ -12,18 +12,10 @@ from llvmlite import ir
 
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cpu.kernels.linalg.lanes import Number
-from xloom.cuda.kernel import THREADS, WARP, DeviceKernel, blocks_for, strided
-from xloom.cuda.kernels.blocked_matrix import (
-    Matrix,
-    MatrixKernel,
-    Place,
-    Strips,
-    System,
-    Update,
-    Variable,
-    depth,
-    step_number,
-)
+from xloom.cuda.kernel import THREADS, DeviceKernel, blocks_for, strided
+from xloom.cuda.kernels.block_reduction import BlockReduction
+from xloom.cuda.kernels.blocked_matrix import Strips, System, Update, depth, step_number
+from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place, Variable
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.dtype import s32
 from xloom.hlo.shape import Shape
@@ -76,9 +68,9 @@ class _Panel(MatrixKernel):
         is_first = b.icmp_signed("==", k.thread, I64(0))
         with b.if_then(b.and_(is_first, b.icmp_signed("==", start, I64(0)))):
             element_access.store(b, self.pointers[2], s32, number, I32(0))
-        sizes, places = self._memory()
+        block = BlockReduction(k, (self.lanes.kind.element, I64))
         with strided(b, start, steps, 1) as c:
-            row = self._pivot(matrix, c, m, sizes, places)
+            row = self._pivot(matrix, c, m, block)
             with b.if_then(is_first):
                 at = b.add(b.mul(number, I64(count)), c)
                 element_access.store(b, self.pointers[1], s32, at, b.trunc(b.add(row, I64(1)), I32))
@@ -108,42 +100,19 @@ class _Panel(MatrixKernel):
             k.barrier()
         return self.finished(f"{depth(s.dtype)} columns of {s.batch} matrices of {s.n} rows factored, a block for each")
 
-    def _memory(self) -> tuple[ir.Value, ir.Value]:
-        """Shared memory for each warp's greatest number, and for where that is."""
-        warps = self.kernel.threads // WARP
-        return self.kernel.shared(warps * 8), self.kernel.shared(warps * 8)
-
-    def _pivot(self, matrix: Matrix, c: ir.Value, m: ir.Value, sizes: ir.Value, places: ir.Value) -> ir.Value:
+    def _pivot(self, matrix: Matrix, c: ir.Value, m: ir.Value, block: BlockReduction) -> ir.Value:
         """The row of a column's greatest number, the first of several, from row c on. All threads get it."""
         b, k = self.b, self.kernel
         kind = self.lanes.kind.element
         size, place = allocate(b, kind), allocate(b, I64)
         b.store(ir.Constant(kind, -1.0), size)
         b.store(c, place)
-
-        def keep(other: ir.Value, there: ir.Value) -> None:
-            known, at = b.load(size, typ=kind), b.load(place, typ=I64)
-            is_greater = b.or_(
-                b.fcmp_ordered(">", other, known),
-                b.and_(b.fcmp_ordered("==", other, known), b.icmp_signed("<", there, at)),
-            )
-            b.store(b.select(is_greater, other, known), size)
-            b.store(b.select(is_greater, there, at), place)
-
         with strided(b, b.add(c, k.thread), m, k.threads) as i:
-            keep(self._size(matrix.get(i, c)), i)
-        for offset in (16, 8, 4, 2, 1):
-            keep(*(k.shuffled_down(b.load(slot, typ=t), offset) for slot, t in ((size, kind), (place, I64))))
-        with b.if_then(b.icmp_signed("==", k.lane, I64(0))):
-            for memory, slot, t in ((sizes, size, kind), (places, place, I64)):
-                b.store(b.load(slot, typ=t), b.gep(memory, [k.warp], inbounds=True, source_etype=t))
-        k.barrier()
-        for warp in range(k.threads // WARP):
-            keep(*(
-                b.load(b.gep(memory, [I64(warp)], inbounds=True, source_etype=t), typ=t)
-                for memory, t in ((sizes, kind), (places, I64))
-            ))  # fmt: skip
-        return b.load(place, typ=I64)
+            here, known = self._size(matrix.get(i, c)), b.load(size, typ=kind)
+            is_greater = b.fcmp_ordered(">", here, known)
+            b.store(b.select(is_greater, here, known), size)
+            b.store(b.select(is_greater, i, b.load(place, typ=I64)), place)
+        return block.argmax(b.load(size, typ=kind), b.load(place, typ=I64))
 
     def _size(self, x: Number) -> ir.Value:
         """The sum of the parts' absolute values, as LAPACK compares them."""
