@@ -334,7 +334,8 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.matmul.tile._MANY_VECTORS",
         "cpu.kernels.matmul.tile._LESS",
     ),
-    "not of one program: kernels of one form that a process keeps, devices that wait for one another": (
+    "not of one program: kernels of one form that a process keeps, libraries that are gone, devices that wait": (
+        "llvm.jit._LINKED_BY_ONE",
         "cpu.kernel_modules.shape_generic._MOST",
         "cpu.runtime.threads.rendezvous_ir.SPINS",
     ),

@@ -26,7 +26,7 @@ def test_what_a_process_holds():
 
 
 def test_a_process_that_its_parent_leaves_behind_is_found():
-    code = "import subprocess as s; print(s.Popen(['sleep', '60'], stdout=s.DEVNULL).pid)"
+    code = "import subprocess as s; print(s.Popen(['sleep', '60'], stdout=s.DEVNULL, stderr=s.DEVNULL).pid)"
     before = descendants(os.getpid())
     with adopting():
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
