@@ -54,12 +54,15 @@ def kept_programs_are_counted_with_what_linking_takes() -> None:
 
 def _resident() -> int:
     """KiB that are no file's."""
-    return int(re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text())[1])
+    found = re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1])
 
 
 def libraries_that_are_gone_leave_nothing_in_llvm() -> None:
     code = jit.process_code("define i32 @seven() { ret i32 7 }")
     first = jit.Library([code], ["seven"])
+    before = 0
     for number in range(800):
         jit.Library([code], ["seven"])
         if number == 200:
