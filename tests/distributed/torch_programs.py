@@ -37,7 +37,7 @@ SHAPES = ((), (5,), (4, 6), (2, 0), (3, 1, 700))
 
 def numbers(dims, dtype, rank: int | None = None) -> torch.Tensor:
     generator = torch.Generator().manual_seed(7 + (dist.get_rank() if rank is None else rank))
-    return (torch.rand(dims, generator=generator) * 8 - (0 if dtype is torch.uint8 else 4)).to(dtype)
+    return (torch.rand(dims, generator=generator, device="cpu") * 8 - (0 if dtype is torch.uint8 else 4)).to(dtype)
 
 
 def cases():
@@ -272,23 +272,12 @@ def data_parallel():
 
 def data_parallel_on_the_default_device():
     """Where tensors are made on the device unless somebody says else, torch's own included."""
-    data = [[numbers((6, 8), torch.float32, 100 * step + rank) for rank in range(2)] for step in range(4)]
     torch.set_default_device("xla")
     try:
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
         alone = deepcopy(model).to("cpu")
-        model = torch.nn.parallel.DistributedDataParallel(model)
-        optimizers = [SGD(m.parameters()) for m in (model, alone)]
-        for parts in data:
-            for each in optimizers:
-                each.zero_grad()
-            model(parts[dist.get_rank()].to("xla")).square().mean().backward()
-            alone(torch.cat(parts)).square().mean().backward()
-            for each in optimizers:
-                each.step()
-        for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
-            agree(mine.detach(), other.detach(), exact=False)
+        train_alike(torch.nn.parallel.DistributedDataParallel(model), alone)
     finally:
         torch.set_default_device(None)
 

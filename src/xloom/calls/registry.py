@@ -74,12 +74,12 @@ def add_source(register: Callable[[str, str], None]) -> None:
     _sources.append(register)
 
 
-def remove(name: str, platform: str = "Host") -> None:
+def remove(name: str, platform: str = HOST) -> None:
     """Forgets a registration; no error if there is none."""
     _registered.pop((name, platform), None)
 
 
-def is_registered(name: str, platform: str = "Host") -> bool:
+def is_registered(name: str, platform: str = HOST) -> bool:
     """True when `platform` has code under `name`."""
     return _found(name, platform) is not None
 
@@ -97,7 +97,7 @@ def _found(name: str, platform: str) -> Registration | None:
     return _registered.get(key)
 
 
-def lookup(name: str, platform: str = "Host", where: str = "") -> Registration:
+def lookup(name: str, platform: str = HOST, where: str = "") -> Registration:
     """The registration. Raises CustomCallError that lists near names and other platforms."""
     found = _found(name, platform)
     if found is None:
@@ -106,7 +106,7 @@ def lookup(name: str, platform: str = "Host", where: str = "") -> Registration:
     return found
 
 
-def target_of(call: Instruction, platform: str = "Host") -> Registration:
+def target_of(call: Instruction, platform: str = HOST) -> Registration:
     """What a custom-call instruction calls: what is registered for the platform, else what of the host's serves it.
 
     Raises CustomCallError as `lookup` does, and when the call's shapes are not those of a Python function's signature.
@@ -134,7 +134,7 @@ def _near(name: str, platform: str) -> str:
     return hint or "register it with xloom.custom_call, xloom.calls.load_library or --load"
 
 
-def unregistered(module: Module, platform: str = "Host", known: frozenset[str] = frozenset()) -> list[CustomCallError]:
+def unregistered(module: Module, platform: str = HOST, known: frozenset[str] = frozenset()) -> list[CustomCallError]:
     """One error for each custom call of `module` that `target_of` refuses and whose target is not `known`."""
     errors = []
     for instruction in module.instructions:

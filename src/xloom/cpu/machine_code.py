@@ -1,6 +1,6 @@
-"""HLO to machine code: what a program takes that nobody has compiled before.
+"""HLO to machine code.
 
-What has been is found without this module, which brings in the whole compiler.
+A program that was compiled before is found without this module, which brings in the whole compiler.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def custom_call(instruction: Instruction, operands: Sequence[Value], evaluator: 
     from xloom.calls.program_run import ProgramRun
 
     target = instruction["custom_call_target"]
-    if not registry.is_registered(target, "Host") and target in BUILT_IN:
+    if not registry.is_registered(target) and target in BUILT_IN:
         return BUILT_IN[target](instruction, operands, evaluator)
     if evaluator.program_run is None:
         evaluator.program_run = ProgramRun()

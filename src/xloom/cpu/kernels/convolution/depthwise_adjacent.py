@@ -75,17 +75,17 @@ class DepthwiseEmitter:
         most = least(inside, self._length)
         self._rows = 0 if most < _LEAST_ROWS else _MOST_ROWS if most >= _MOST_ROWS else int(most)
         self._outputs = outputs
-        self._has_edges = len(outputs) > 1 and self._cut_for_edges(outputs[-1])
+        rows = self._rows_between_edges(outputs[-1]) if len(outputs) > 1 else 0
+        self._has_edges, self._rows = rows > 0, rows or self._rows
 
-    def _cut_for_edges(self, line: Any) -> bool:
-        """True where lines are cut so that windows of the first piece alone reach out in front, of the last behind."""
+    def _rows_between_edges(self, line: Any) -> int:
+        """Of pieces of a line of which the first alone has windows that reach out in front, the last behind; or 0."""
         if line < _LEAST_ROWS or (self._low <= 0 and self._high >= line):
-            return False
+            return 0
         rows = share(line, _MOST_ROWS)
         if rows < line and (rows < self._low or (line - 1) // rows * rows > self._high):
-            return False
-        self._rows = int(rows)
-        return True
+            return 0
+        return int(rows)
 
     def emit(self, kernel: Kernel) -> None:
         """One phase, whose items are lines of the output or pieces of them."""

@@ -51,7 +51,7 @@ class Storage:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether it has no value, as nobody has read or written it."""
+        """Whether it has no value, as no operator has read or written it."""
         return self._value is None and self.__class__ is Storage
 
     def ready(self) -> Value | None:
