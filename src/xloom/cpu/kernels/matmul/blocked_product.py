@@ -14,7 +14,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.packing import BLOCK, DEPTH_BYTES, Packing, PackingTask, block_bytes
+from xloom.cpu.kernels.matmul.packing import BLOCK, DEPTH_BYTES, Packing, PackingTask, block_bytes, depth_bytes
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, fitting, rolled, share, spaced
 from xloom.llvm.cache_lines import fetch
 from xloom.llvm.loop import allocate
@@ -40,7 +40,7 @@ def depth_block(arithmetic: Arithmetic, product: Product) -> int:
     rows, columns = count(product.rows), count(product.columns)
     large = inner(product.columns).b if rows <= columns else inner(product.rows).a
     few_bytes = DEPTH_BYTES // 4 if large == 1 else DEPTH_BYTES
-    nbytes = if_less(least(rows, columns), _FEW_ROWS + 1, few_bytes, DEPTH_BYTES)
+    nbytes = if_less(least(rows, columns), _FEW_ROWS + 1, few_bytes, depth_bytes(arithmetic))
     size = share(depth, nbytes // (arithmetic.dtype.real.bytes * arithmetic.parts))
     return -(-size // BLOCK) * BLOCK
 
@@ -133,7 +133,7 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
     b, own, other = phase.b, blocks.own, blocks.other
     local = _local(b, own, block_bytes(own.arithmetic))
     chunk = greatest(1, _OTHER_ROWS // other.width)
-    packed = None if blocks.in_place else _local(b, other, _OTHER_ROWS * DEPTH_BYTES)
+    packed = None if blocks.in_place else _local(b, other, _OTHER_ROWS * depth_bytes(other.arithmetic))
     source, their_source = own.source.pointer(phase), other.source.pointer(phase)
     sums = Sums(b, blocks.tile)
     outer = -(-own.panels // blocks.panels)
@@ -172,7 +172,7 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
 def _local(b: ir.IRBuilder, packing: Packing, nbytes: int) -> ir.Value:
     """Memory on the stack for panels of so many bytes, or for one."""
     size = packing.arithmetic.dtype.real.bytes
-    most = max(nbytes, packing.panel_size(BLOCK) * size + packing.width * DEPTH_BYTES)
+    most = max(nbytes, packing.panel_size(BLOCK) * size + packing.width * depth_bytes(packing.arithmetic))
     local = allocate(b, packing.arithmetic.element, most // size)
     local.align, local.type = 64, POINTER
     return local

@@ -19,6 +19,7 @@ from xloom.cpu.kernels.matmul.axes import Axes, Axis, count, digits, inner, line
 from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import at_most, nest, rolled
+from xloom.hlo.dtype import f32
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest
@@ -28,9 +29,14 @@ from xloom.llvm.vectors import lanes_below, shuffled
 _SHARE, _MOST_BYTES = 2, 1 << 18
 """Of the second cache, what is packed at once takes one of so many parts, and so many bytes at most."""
 DEPTH_BYTES = 1 << 10
-"""Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
+"""Of a row of f32 in a panel: 32 columns of 256 fill most of a first-level cache of 48 KiB."""
 BLOCK = 8
 """Rows and elements of the depth that are transposed in registers at once; what is packed begins at multiples of it."""
+
+
+def depth_bytes(arithmetic: Arithmetic) -> int:
+    """Bytes of a row in a panel. Of f64 a panel has half as many columns as of f32, and as much of the depth."""
+    return DEPTH_BYTES * max(1, arithmetic.dtype.real.bytes // f32.bytes)
 
 
 def block_bytes(arithmetic: Arithmetic) -> int:
@@ -119,7 +125,7 @@ class Packing:
     def _make(self, b: ir.IRBuilder, task: PackingTask) -> None:
         """Makes the rows of each panel, which are adjacent along the depth, and packs them."""
         pack_factor = self.arithmetic.pack_factor
-        longest = DEPTH_BYTES // self.arithmetic.dtype.bytes * pack_factor
+        longest = depth_bytes(self.arithmetic) // self.arithmetic.dtype.bytes * pack_factor
         source, buffer = replace(self.source, is_made=False), LineBuffer(b, self.source, self.width, longest)
         axes = [Axis(n, s, s, 0) for n, s in ((self.width, longest), (longest, 1))]
         made = Packing(self.arithmetic, source, self.operand, (axes[0],), (axes[1],), self.width)
