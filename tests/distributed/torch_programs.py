@@ -282,6 +282,18 @@ def data_parallel_on_the_default_device():
         torch.set_default_device(None)
 
 
+def synchronised_batch_norm():
+    """Statistics of what all processes have, and the gradients of that."""
+    torch.manual_seed(0)
+    alone = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 4))
+    model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(deepcopy(alone)).to("xla")
+    train_alike(torch.nn.parallel.DistributedDataParallel(model), alone)
+    for mine, other in zip(model.buffers(), alone.buffers(), strict=True):
+        agree(mine, other, exact=False)
+    images = numbers((3, 4, 5, 6), torch.bfloat16).to("xla").to(memory_format=torch.channels_last)
+    assert torch.nn.SyncBatchNorm(4).to("xla", torch.bfloat16)(images).is_contiguous(memory_format=torch.channels_last)
+
+
 def data_parallel_from_the_third_step():
     """In the second one buckets of gradients are others than in the first; then nothing is new."""
     model, _ = layers()

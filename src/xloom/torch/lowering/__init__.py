@@ -35,6 +35,7 @@ FAMILIES = (
     "scatter",
     "sort",
     "special",
+    "sync_batch_norm",
     "upsample",
     "view",
 )

@@ -29,10 +29,8 @@ def native_layer_norm(g: Graph, input, normalized_shape, weight, bias, eps: floa
     return [g.cast(result, own), g.cast(mean, own), g.cast(scale, own)]
 
 
-def _per_channel(g: Graph, x: Instruction | None, like: Instruction) -> Instruction | None:
+def per_channel(g: Graph, x: Instruction, like: Instruction) -> Instruction:
     """A vector of channels, repeated to the shape of `like` in the type that torch computes in."""
-    if x is None:
-        return None
     dims = [1, x.shape.size, *[1] * (like.shape.rank - 2)]
     return g.expand(g.reshape_to(g.widened(x), dims), like.shape.dims)
 
@@ -59,8 +57,8 @@ def _batch_norm(
         saved_mean, saved_scale = mean, g.rsqrt(g.add(spread, g.full_like(spread, eps)))
         count = input.shape.size // max(1, channels)
         unbiased = g.multiply(spread, g.full_like(spread, count / max(1, count - 1)))
-        new_mean = _moved(g, running_mean, mean, momentum)
-        new_var = _moved(g, running_var, unbiased, momentum)
+        new_mean = moved(g, running_mean, mean, momentum)
+        new_var = moved(g, running_var, unbiased, momentum)
         scale = saved_scale
         saved_mean, saved_scale = g.cast(saved_mean, own), g.cast(saved_scale, own)
     else:
@@ -73,13 +71,12 @@ def _batch_norm(
     shift = g.negate(g.multiply(mean, scale))
     if bias is not None:
         shift = g.add(shift, g.widened(bias))
-    wide_scale, wide_shift = _per_channel(g, scale, x), _per_channel(g, shift, x)
-    assert wide_scale is not None and wide_shift is not None
-    result = g.cast(g.add(g.multiply(x, wide_scale), wide_shift), own)
+    result = g.cast(g.add(g.multiply(x, per_channel(g, scale, x)), per_channel(g, shift, x)), own)
     return result, saved_mean, saved_scale, new_mean, new_var
 
 
-def _moved(g: Graph, running: Instruction | None, batch: Instruction, momentum: float) -> Instruction | None:
+def moved(g: Graph, running: Instruction | None, batch: Instruction, momentum: float) -> Instruction | None:
+    """Running statistics after a batch."""
     if running is None:
         return None
     old = g.multiply(g.widened(running), g.full_like(batch, 1 - momentum))
@@ -134,7 +131,7 @@ def native_batch_norm_backward(
     else:
         mean, spread = g.widened(running_mean), g.widened(running_var)
         scale = g.rsqrt(g.add(spread, g.full_like(spread, eps)))
-    centred = g.subtract(x, _broad(g, mean, x))
+    centred = g.subtract(x, per_channel(g, mean, x))
     total = g.reduce_with(grad, "add", 0, dims)
     along = g.reduce_with(g.multiply(grad, centred), "add", 0, dims)
     factor = scale if weight is None else g.multiply(scale, g.widened(weight))
@@ -144,21 +141,15 @@ def native_batch_norm_backward(
         if train:
             size = g.full_like(total, 1 / max(1, count))
             slope = g.multiply(g.multiply(along, size), g.multiply(scale, scale))
-            result = g.subtract(result, g.multiply(centred, _broad(g, slope, x)))
-            result = g.subtract(result, _broad(g, g.multiply(total, size), x))
-        found[0] = g.cast(g.multiply(result, _broad(g, factor, x)), own)
+            result = g.subtract(result, g.multiply(centred, per_channel(g, slope, x)))
+            result = g.subtract(result, per_channel(g, g.multiply(total, size), x))
+        found[0] = g.cast(g.multiply(result, per_channel(g, factor, x)), own)
     parameter = own if weight is None else weight.shape.dtype
     if output_mask[1]:
         found[1] = g.cast(g.multiply(along, scale), parameter)
     if output_mask[2]:
         found[2] = g.cast(total, parameter)
     return found
-
-
-def _broad(g: Graph, x: Instruction, like: Instruction) -> Instruction:
-    wide = _per_channel(g, x, like)
-    assert wide is not None
-    return wide
 
 
 @lowers("aten.native_group_norm.default")
@@ -171,9 +162,9 @@ def native_group_norm(g: Graph, input, weight, bias, N: int, C: int, HxW: int, g
     result = g.multiply(g.subtract(x, g.expand(mean, x.shape.dims)), g.expand(scale, x.shape.dims))
     result = g.reshape_to(result, (N, C, HxW))
     if weight is not None:
-        result = g.multiply(result, _broad(g, weight, result))
+        result = g.multiply(result, per_channel(g, weight, result))
     if bias is not None:
-        result = g.add(result, _broad(g, bias, result))
+        result = g.add(result, per_channel(g, bias, result))
     statistics = [g.cast(g.reshape_to(r, (N, group)), own) for r in (mean, scale)]
     return [g.cast(g.reshape_to(result, input.shape.dims), own), *statistics]
 

@@ -18,6 +18,8 @@ _BY_MEMORY_FORMAT = {
     "aten.native_batch_norm.default": (0,),
     "aten._native_batch_norm_legit.default": (0,),
     "aten._batch_norm_with_update.default": (0,),
+    "aten.batch_norm_elemt.default": (0,),
+    "aten.batch_norm_backward_elemt.default": (1,),
 }
 """Operators whose results are channels-last if one of those arguments is. Tensors without memory do not tell it so."""
 
