@@ -118,12 +118,30 @@ def swiglu_of_halves(x, w):
     return jax.nn.silu(gate) * up
 
 
+def of_rows(x):
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) * (x - mean)).mean(-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5)
+
+
+def plain_group_norm(x):
+    return of_rows(x.reshape(x.shape[0], 2, -1)).reshape(x.shape)
+
+
 def group_norm(x, gamma, beta):
-    groups = x.reshape(x.shape[0], 2, -1)
-    mean = groups.mean(-1, keepdims=True)
-    variance = ((groups - mean) * (groups - mean)).mean(-1, keepdims=True)
-    normal = ((groups - mean) * jax.lax.rsqrt(variance + 1e-5)).reshape(x.shape)
-    return normal * gamma[None, :, None, None] + beta[None, :, None, None]
+    return plain_group_norm(x) * gamma[None, :, None, None] + beta[None, :, None, None]
+
+
+def channels_last_group_norm(x):
+    groups = x.reshape(x.shape[0], -1, 8, x.shape[-1] // 8)
+    mean = groups.mean((1, 3))
+    variance = jnp.maximum(0, (groups * groups).mean((1, 3)) - mean * mean)
+    mean, variance = (jnp.repeat(of_groups, groups.shape[-1], -1)[:, None, None] for of_groups in (mean, variance))
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5)
+
+
+def norm_of_patches(x):
+    return of_rows(x.reshape(2, 2, 4, 2, 4).swapaxes(2, 3).reshape(2, 4, 16))
 
 
 def routing(x):
@@ -194,6 +212,9 @@ CASES = {
         arrays((2, 4, 8), (2, 4, 8), (8,), (8,)),
     ),
     "group norm": ("group_norm", group_norm, arrays((2, 8, 3, 5), (8,), (8,))),
+    "group norm alone": ("group_norm", plain_group_norm, arrays((2, 8, 3, 5))),
+    "group norm of one place": ("group_norm", plain_group_norm, arrays((2, 8))),
+    "group norm of few places": ("group_norm", channels_last_group_norm, arrays((2, 1, 2, 64))),
     "routing": ("moe_routing", routing, arrays((6, 8))),
     "routing of batches": ("moe_routing", routing, arrays((2, 6, 8))),
     "cross entropy": ("cross_entropy", cross_entropy, arrays((4, 8), (4, 8))),
@@ -270,10 +291,12 @@ def test_every_pattern_of_the_library_is_tested() -> None:
         ("gelu", lambda x: jax.nn.gelu(x) + jnp.tanh(x), arrays((4, 8))),
         ("layer_norm", lambda x: (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, ddof=1, keepdims=True) + 1e-5), arrays((4, 8))),
         ("rms_norm", lambda x, g: x * jax.lax.rsqrt((x * x).sum(-1, keepdims=True) / 4 + 1e-6) * g, arrays((4, 8), (8,))),
+        ("group_norm", norm_of_patches, arrays((2, 8, 8))),
+        ("group_norm", lambda x: of_rows(x.reshape(2, 8, 15)).reshape(2, 8, 3, 5), arrays((2, 8, 3, 5))),
         ("bias_activation", lambda x, b: jax.nn.relu(x + b[:, None]), arrays((4, 8), (4,))),
         ("attention", lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True) + jax.nn.softmax(q), arrays(*[(2, 8, 3, 8)] * 3)),
     ],
-    ids=["softmax of columns", "log softmax", "gelu", "sample variance", "wrong divisor", "bias of rows", "attention"],
+    ids=["softmax of columns", "log softmax", "gelu", "sample variance", "wrong divisor", "norm of patches", "norm of channels", "bias of rows", "attention"],
 )  # fmt: skip
 @pytest.mark.parametrize("form", [RAW, SIMPLE], ids=["raw", "simple"])
 def test_what_only_looks_alike_is_not_taken_for_it(name, function, shapes, form) -> None:

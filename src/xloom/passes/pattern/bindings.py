@@ -5,6 +5,7 @@ A module's frontend attribute `bind.NAME="EXPRESSION"` binds NAME. An expression
 
     epsilon                 the value of a constant; where it may be missing, value(epsilon, 0)
     size(q, 2)              how many elements dimension 2 of q stands for: 1 if the program has no such dimension
+    outermost(x, 1)         how many the first of these dimensions has: 1 if there is none
     axis(x, 1)              the first of the program's dimensions that dimension 1 of x stands for, or -1
     has(mask, 0)            whether the program has a dimension for it
     letters(mask, 'bnts')   the letters of those dimensions that the program has; none where it has no mask
@@ -198,6 +199,9 @@ class _Evaluation:
     def size(self, node: ast.expr, dimension: ast.expr) -> int:
         return math.prod(size for _, size in self.program_dimensions(node, dimension))
 
+    def outermost(self, node: ast.expr, dimension: ast.expr) -> int:
+        return next((size for _, size in self.program_dimensions(node, dimension)), 1)
+
     def axis(self, node: ast.expr, dimension: ast.expr) -> int:
         return min((d for d, _ in self.program_dimensions(node, dimension)), default=-1)
 
@@ -238,6 +242,7 @@ class _Evaluation:
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "value": _Evaluation.value,
     "size": _Evaluation.size,
+    "outermost": _Evaluation.outermost,
     "axis": _Evaluation.axis,
     "has": _Evaluation.has,
     "letters": _Evaluation.letters,

@@ -57,6 +57,7 @@ class Match:
     inside: dict[Instruction, None] = field(default_factory=dict)
     """Every instruction that the match replaces: operators, constants, and views between them."""
     values: dict[Instruction, tuple[Instruction, Dims | None]] = field(default_factory=dict)
+    """What stands for each parameter, operator and output of the pattern, and how dimensions correspond."""
     negated: dict[Instruction, None] = field(default_factory=dict)
     """The operators of the pattern whose truth values are the negation of those in `values`."""
     dtypes: dict[str, DType] = field(default_factory=dict)
@@ -178,6 +179,7 @@ class Matcher:
                 begun.unused = sum(not entry.program for entry in dims or ())
             found = self._search(begun, [Goal(output, place, dims)])
             if found is not None:
+                found.values.setdefault(output, (place, dims))  # a choice or a view, too
                 yield found
             elif not self._about_dims:
                 return
