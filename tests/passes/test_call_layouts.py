@@ -91,3 +91,22 @@ def test_a_kernel_sees_its_buffers_so(layouts: str) -> None:
 def test_layouts_that_mean_nothing_are_errors(layouts: str, what: str) -> None:
     with pytest.raises(xl.PassError, match=what):
         outlined(layouts=layouts)
+
+
+def test_a_layout_for_an_operand_that_only_some_matches_have() -> None:
+    masked = """HloModule p
+    ENTRY p {
+      x = f32[2,3] parameter(0)
+      y = f32[2,3] parameter(1)
+      mask = f32[2,3] parameter(2)
+      a = f32[2,3] add(y, mask)
+      either = f32[2,3] custom-call(a, y), custom_call_target="xloom.either"
+      s = f32[2,3] sine(x)
+      ROOT r = f32[2,3] subtract(s, either)
+    }"""
+    plain = xl.parse("""ENTRY e { x = f32[2,3] parameter(0) y = f32[2,3] parameter(1) s = f32[2,3] sine(x)
+      ROOT r = f32[2,3] subtract(s, y) }""")
+    done = outline_pattern(plain, pattern_of(masked, "p"), "test.K", layouts="x={0,1},mask={0,1}")
+    assert [found.description.operands for found in done.found] == [("x", "y")]
+    (call,) = (i for i in plain.entry if i.opcode == "custom-call")
+    assert [o.shape.layout.minor_to_major for o in call.operands if o.shape.layout] == [(0, 1), (1, 0)]

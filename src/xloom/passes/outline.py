@@ -104,7 +104,8 @@ def outline_pattern(
     """
     kernels = [kernel for kernel in registered() if kernel.name == target]
     wanted = layouts or next((kernel.layouts for kernel in kernels if kernel.layouts), "")
-    callee = _Callee(target, kernels, _version(api_version, kernels), CallLayouts.parse(wanted))
+    operands = tuple(dict.fromkeys(p.name for variant in pattern.variants for p in variant.parameters))
+    callee = _Callee(target, kernels, _version(api_version, kernels), CallLayouts.parse(wanted), operands)
     matchers = [Matcher(v) for v in pattern.variants]
     if _calls(module) and not any(_calls(variant.module) for variant in pattern.variants):
         plain, inlined = module.clone(""), module.clone("")
@@ -160,6 +161,8 @@ class _Callee:
     kernels: list[Registration]
     api_version: str
     layouts: CallLayouts
+    operands: tuple[str, ...]
+    """What the pattern calls operands: a match may have some of them only."""
 
 
 def _version(wanted: str, kernels: list[Registration]) -> str:
@@ -347,9 +350,9 @@ def _replace(computation: Computation, part: Region, description: MatchDescripti
 def _call(computation: Computation, part: Region, result: Shape, callee: _Callee) -> Instruction:
     """The call, with operands and result in the layouts that it is to have; adds it and what that takes."""
     results = [RESULT] if len(part.outputs) == 1 else [f"{RESULT}.{k}" for k in range(len(part.outputs))]
-    unknown = callee.layouts.unknown([*part.names, *results])
+    unknown = callee.layouts.unknown([*part.names, *callee.operands, *results])
     if unknown:
-        known = ", ".join([*part.names, *results])
+        known = ", ".join([*dict.fromkeys([*part.names, *callee.operands]), *results])
         raise PassError(f"there is no operand {unknown[0]!r} to lay out", where=callee.target, hint=f"it has: {known}")
     placed: dict[tuple[Instruction, Shape], Instruction] = {}
     operands = []
