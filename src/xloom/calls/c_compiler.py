@@ -17,7 +17,7 @@ from pathlib import Path
 from xloom.compilation_cache import trusted_folder
 from xloom.compilation_cache.folder import cache_dir
 from xloom.environment import CC, CXX, NVCC, Variable
-from xloom.errors import CustomCallError, MissingCompilerError
+from xloom.errors import CustomCallError, MissingCompilerError, near
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,18 @@ def compile_source(source: str | Path, *, language: str = "c", include_dirs: Seq
 
 def compiled(source: str | Path, *, language: str = "c", include_dirs: Sequence[str | Path] = ()) -> tuple[Path, bytes]:
     """The shared library, as `compile_source`, and the source with all that it includes."""
+    if language not in _LANGUAGES:
+        known = ", ".join(_LANGUAGES)
+        raise CustomCallError(
+            f"there is no language {language!r}", hint=near(language, _LANGUAGES) or f"one of: {known}"
+        )
+    if isinstance(source, Path):
+        if not source.is_file():
+            raise CustomCallError(f"there is no file {source}")
+    elif not set(source) & set(";#{\n"):
+        raise CustomCallError(
+            f"{source!r} is no source", hint="a file is a pathlib.Path; the name of the call comes first"
+        )
     folder = _folder()
     path = source if isinstance(source, Path) else _saved(source, folder, _LANGUAGES[language].suffixes[0])
     folders = [option for folder in (*include_dirs, include_dir()) for option in ("-I", str(folder))]

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
+from xloom.calls.code_memory import is_code
 from xloom.calls.pointer_type import parameters_of
 from xloom.calls.registry import Condition, Registration, add
 from xloom.calls.stated_abi import abi_by_parameters, agreed_abi
@@ -73,7 +74,13 @@ def add_native(
     when: Condition | None = None,
     layouts: str = "",
 ) -> Registration:
-    """Registers a native function by its addresses for each stage."""
+    """Registers a native function by its addresses for each stage. Raises CustomCallError where there is no code."""
+    for address in addresses.values():
+        if not is_code(address):
+            raise CustomCallError(
+                f"the pointer for custom call {name!r} is {address:#x}, where there is no code",
+                hint="it is the address of a function, not of a pointer to one",
+            )
     stages = tuple(addresses.get(stage, 0) for stage in STAGES)
     if any(stages):
         abi = abi or "typed-ffi"

@@ -38,6 +38,9 @@ def custom_call(
             out[:] = np.resize(b, 2048) + c
     """
 
+    if not isinstance(name, str):
+        raise CustomCallError(f"a custom call has a name, found {name!r}", hint='write @xl.custom_call("name")')
+
     def register(function: F) -> F:
         code = getattr(function, "__code__", None)
         source = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)

@@ -65,6 +65,9 @@ def add(registration: Registration) -> Registration:
     """Registers; a later registration of the same name and platform replaces the earlier one."""
     if registration.abi is not None and registration.abi not in ABIS:
         raise CustomCallError(f"unknown ABI {registration.abi!r}", hint=f"one of: {', '.join(ABIS)}")
+    if registration.when is not None and not callable(registration.when):
+        message = f"custom call {registration.name!r} has when={registration.when!r}, which is no function"
+        raise CustomCallError(message, hint="it says of a match whether the kernel takes it: when=lambda m: m.causal")
     _registered[registration.name, registration.platform] = registration
     return registration
 

@@ -124,7 +124,8 @@ def _address(library: ctypes.CDLL, path: str | Path, symbol: str) -> int:
         function = library[symbol]
     except AttributeError:
         raise CustomCallError(
-            f"{path} has no symbol {symbol!r}", hint='in C++, declare it extern "C"; see nm -D for what there is'
+            f"{path} has no symbol {symbol!r}",
+            hint='it is not static, and in C++ extern "C"; see nm -D for what there is',
         ) from None
     return address_of(function)
 
@@ -139,6 +140,8 @@ def _open(path: str | Path) -> ctypes.CDLL:
                 raise
             return open_with_xla_symbols(place)
     except OSError as error:
+        if not Path(place).exists():
+            raise CustomCallError(f"there is no file {path}") from None
         raise CustomCallError(
             f"cannot load {path}: {error}",
             hint="compile against xloom/custom_call.h (xloom.include_dir()), which needs no other symbols",

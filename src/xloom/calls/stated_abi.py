@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from xloom.errors import CustomCallError
@@ -44,14 +44,28 @@ _DEVICE_TEXT = (
 def abi_by_parameters(name: str, parameters: Sequence[Parameter], platform: str) -> str:
     """The ABI of a function with these parameters. Raises CustomCallError when it has none."""
     on_host = platform == "Host"
-    for abi, form in (_HOST if on_host else _DEVICE).items():
-        if len(form) == len(parameters) and all(_fits(p.kind, k) for p, k in zip(parameters, form, strict=True)):
-            return abi
+    found = _of_parameters(parameters, _HOST if on_host else _DEVICE)
+    if found is not None:
+        return found
+    theirs = (
+        "these are an accelerator's, which platform= names; else "
+        if on_host
+        else 'these are for platform="Host"; else '
+    )
+    fits_there = _of_parameters(parameters, _DEVICE if on_host else _HOST) is not None
     raise CustomCallError(
         f"the function for custom call {name!r} has the parameters ({', '.join(p.text for p in parameters)}), which "
         f"no ABI of {platform} has",
-        hint=f"write {_HOST_TEXT if on_host else _DEVICE_TEXT}; each operand is an element of the table",
+        hint=f"{theirs if fits_there else ''}write {_HOST_TEXT if on_host else _DEVICE_TEXT}; "
+        "each operand is an element of the table",
     )
+
+
+def _of_parameters(parameters: Sequence[Parameter], forms: Mapping[str, tuple[Kind, ...]]) -> str | None:
+    for abi, form in forms.items():
+        if len(form) == len(parameters) and all(_fits(p.kind, k) for p, k in zip(parameters, form, strict=True)):
+            return abi
+    return None
 
 
 def _fits(kind: Kind, wanted: Kind) -> bool:
