@@ -11,7 +11,7 @@ import numpy as np
 
 import xloom as xl
 from xloom.cpu.runtime.executable import CompiledMemoryStats
-from xloom.jax import register_backend
+from xloom.jax import register_backend, use_passes
 from xloom.pjrt import Client, Compiler, InterpreterCompiler
 from xloom.sim import Simulator, operator
 from xloom.trace import trace
@@ -109,6 +109,22 @@ def torch_takes_arrays():
     half = torch.from_dlpack(jax.jit(lambda x: x.astype(jnp.bfloat16))(x))
     assert half.dtype == torch.bfloat16 and half[5] == 5
     assert np.array_equal(jax.dlpack.from_dlpack(torch.arange(4), device=jax.devices("mydevice")[0]), np.arange(4))
+
+
+def another_name():
+    register_backend("other", lambda devices: Client(Mine(), devices))
+    (device,) = jax.devices("other")
+    assert (device.platform, repr(device)) == ("other", "OtherDevice(id=0)")
+    x = jax.device_put(X, device)
+    lend: Any = np.from_dlpack
+    assert np.array_equal(lend(x), X)
+    double = jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct(X.shape, X.dtype), x)
+    assert np.array_equal(double, 2 * X)
+    matrix = jax.device_put(np.diag(np.float32([1, 2])), device)
+    np.testing.assert_allclose(jnp.linalg.eigh(matrix)[0], [1, 2], rtol=1e-6)
+    with use_passes("outline{pattern=softmax,target=Kernel}", platforms="other") as used:
+        jax.jit(lambda x: jnp.sin(x) + 1)(x)
+    assert used.runs
 
 
 def memory_of_its_own():

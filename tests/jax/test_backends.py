@@ -37,7 +37,7 @@ def test_after_jax_has_made_its_devices(platforms):
     run("platforms", platforms, WHEN="late")
 
 
-@pytest.mark.parametrize("name", ["too_small", "statistics", "unsupported", "compared", "traced"])
+@pytest.mark.parametrize("name", ["too_small", "another_name", "statistics", "unsupported", "compared", "traced"])
 def test_program(name):
     run(name, "cpu")
 

@@ -62,6 +62,8 @@ class Client:
                 f'compare is "each", or not given; not {compare!r}', "each compares every value with the CPU's"
             )
         self.compiler = compiler
+        self.platform_name = compiler.platform_name
+        """What the backend calls itself, or is known as."""
         self.compare = compare
         self.membership = membership or Membership(0, (devices,))
         self.devices = [Device(self, each) for each in described(compiler, self.membership.device_counts)]
@@ -108,10 +110,11 @@ class Client:
         compiler = CudaCompiler(gpus(devices))
         return Client(compiler, len(compiler.gpus))
 
-    @property
-    def platform_name(self) -> str:
-        """What the backend calls itself."""
-        return self.compiler.platform_name
+    def known_as(self, platform_name: str) -> None:
+        """Gives the platform the name that others have for it: the one under which it is registered."""
+        self.platform_name = platform_name
+        for device in self.devices:
+            device.description = replace(device.description, platform=platform_name)
 
     @property
     def platform_version(self) -> str:

@@ -82,6 +82,7 @@ def create(args: Any) -> None:
     platform = options.get("platform_name", CpuCompiler.platform_name)
     if "backend" in options:
         client = makers[options["backend"]](count)
+        client.known_as(options["backend"])
     elif nodes == 1:
         client = Client.cpu(count, platform_name=platform)
     else:
@@ -101,7 +102,7 @@ def destroy(args: Any) -> None:
 
 @slot("PJRT_Client_PlatformName")
 def platform_name(args: Any) -> None:
-    """What the backend calls itself."""
+    """What the backend is registered as, or calls itself."""
     text = objects[args.client].platform_name
     args.platform_name, args.platform_name_size = text.address, text.size
 

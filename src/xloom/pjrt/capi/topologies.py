@@ -29,7 +29,7 @@ class Topology:
     def __init__(self, compiler: Compiler, descriptions: Sequence[DeviceDescription]):
         self.compiler = compiler
         self.descriptions = list(descriptions)
-        self.platform_name = Text(compiler.platform_name)
+        self.platform_name = Text(self.descriptions[0].platform)
         self.platform_version = Text(compiler.platform_version)
         self.handles = CArray.pointers(intern_handle(d) for d in self.descriptions)
         self.attributes = NamedValues([])
@@ -39,7 +39,7 @@ class Topology:
         """What `deserialize` makes it from, and keys of caches depend on."""
         processes = Counter(description.process_index for description in self.descriptions)
         counts = [processes[k] for k in range(1 + max(processes))]
-        return json.dumps([self.compiler.platform_name, self.compiler.platform_version, counts]).encode()
+        return json.dumps([self.descriptions[0].platform, self.compiler.platform_version, counts]).encode()
 
 
 def _of_cpu(counts: Sequence[int]) -> Topology:
@@ -62,7 +62,7 @@ def destroy(args: Any) -> None:
 
 @slot("PJRT_TopologyDescription_PlatformName")
 def platform_name(args: Any) -> None:
-    """What the backend calls itself."""
+    """What the backend is registered as, or calls itself."""
     text = objects[args.topology].platform_name
     args.platform_name, args.platform_name_size = text.address, text.size
 
