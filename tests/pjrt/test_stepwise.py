@@ -89,6 +89,21 @@ def test_the_first_wrong_instruction_of_a_loop():
     assert ulps == pytest.approx((wrong - right) / np.spacing(np.abs(right)), rel=0.01)
 
 
+class Miscounting(Simulator):
+    platform = "miscounting"
+
+    @operator("add")
+    def plus(self, instruction, a, b):
+        return a + b + (np.arange(a.size) == 3).astype(a.dtype).reshape(a.shape)
+
+
+def test_integers_are_equal_or_wrong():
+    module = xl.parse("ENTRY e { x = s32[5] parameter(0) ROOT y = s32[5] add(x, x) }")
+    with pytest.raises(DifferenceError) as caught:
+        run(Client.sim(Miscounting, compare="each"), module, np.arange(5, dtype=np.int32))
+    assert caught.value.message.endswith("y[3] is 7, and 6 on the CPU (1 of 5 elements differ)")
+
+
 class Half(Simulator):
     platform = "half"
 

@@ -402,6 +402,7 @@ def test_kernels_that_fail_are_in_the_report():
     with pytest.raises(CallDifferenceError, match=r"'t' fails in run 1: .*ValueError: no") as caught:
         check_call(xl.parse(LOOP), X)
     assert len(caught.value.report.calls) == 1
+    assert str(caught.value).count("(at ") == 1
 
 
 def test_the_tolerance_can_be_set():

@@ -86,9 +86,10 @@ class Stepwise:
             difference = first_difference(got, wanted, tolerance)
             if difference is not None:
                 part = f" result {number}" if isinstance(found, tuple) else ""
+                allowed = f", where {tolerance.ulps:g} are allowed" if np.isfinite(difference.ulps) else ""
                 raise DifferenceError(
                     f"{self._compiler.platform_name}'s {instruction.opcode}{part} differs from the CPU's: "
-                    f"{instruction.name}{difference}, where {tolerance.ulps:g} are allowed",
+                    f"{instruction.name}{difference}{allowed}",
                     where=place(instruction),
                     hint="the operands are those that the device gave; `Compiler.tolerance` says what is allowed",
                 )

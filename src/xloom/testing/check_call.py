@@ -122,7 +122,8 @@ class _Checker:
         try:
             actual = self._kernel(call, operands)
         except XloomError as error:
-            check.difference = Difference(check.runs, error=str(error))
+            told = XloomError(error.message, hint=error.hint)  # the report says where
+            check.difference = Difference(check.runs, error=str(told))
             return
         perturbed: list[Value] = []
 
