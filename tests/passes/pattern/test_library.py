@@ -153,6 +153,10 @@ def cross_entropy(logits, labels):
     return -jnp.sum(labels * jax.nn.log_softmax(logits), -1)
 
 
+def cross_entropy_of_labels(logits, labels):
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], -1)[:, 0]
+
+
 def adam(w, g, m, v, t):
     m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * (g * g)
     root = jnp.sqrt(v / (1 - 0.999**t)) + 1e-8
@@ -218,6 +222,11 @@ CASES = {
     "routing": ("moe_routing", routing, arrays((6, 8))),
     "routing of batches": ("moe_routing", routing, arrays((2, 6, 8))),
     "cross entropy": ("cross_entropy", cross_entropy, arrays((4, 8), (4, 8))),
+    "cross entropy of labels": (
+        "cross_entropy",
+        cross_entropy_of_labels,
+        [*arrays((4, 8)), *arrays((4,), dtype="int32")],
+    ),
     "adam": ("adam", adam, [*arrays((4, 8), (4, 8), (4, 8), (4, 8)), *arrays((), dtype="float32")]),
     "bias relu": ("bias_activation", lambda x, w, b: jax.nn.relu(x @ w + b), arrays((4, 8), (8, 3), (3,))),
     "bias gelu": ("bias_activation", lambda x, b: jax.nn.gelu(x + b), arrays((2, 4, 8), (8,))),

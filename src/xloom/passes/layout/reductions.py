@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.opcodes import OPCODES
+from xloom.passes.match import is_all_ones, is_zero
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
 
 
-# reduce(x, c, d, f) == f(broadcast(c), reshape(x)); d are dimensions of size 1, f an elementwise operator
+# reduce(x, c, d, f) == f(broadcast(c), reshape(x)); d are dimensions of size 1, f an elementwise operator; reshape(x)
+# where f is `and` and c true, or f is `or` and c false
 @rule("reduce")
 def _of_one_element(i: Instruction, rw: Rewriter) -> Instruction | None:
     root = i["to_apply"].root
@@ -20,5 +22,10 @@ def _of_one_element(i: Instruction, rw: Rewriter) -> Instruction | None:
         return None
     if any(o.opcode != "parameter" or o.shape.dtype is not x.shape.dtype for o in root.operands):
         return None
-    values = [rw.make("broadcast", i.shape, [start], dimensions=()), rw.make("reshape", i.shape, [x])]
-    return rw.make(root.opcode, i.shape, [values[o["parameter_number"]] for o in root.operands], **root.attrs)
+    value = rw.make("reshape", i.shape, [x])
+    numbers = [o["parameter_number"] for o in root.operands]
+    changes_nothing = is_all_ones(start) if root.opcode == "and" else root.opcode == "or" and is_zero(start)
+    if changes_nothing and sorted(numbers) == [0, 1]:
+        return value
+    values = [rw.make("broadcast", i.shape, [start], dimensions=()), value]
+    return rw.make(root.opcode, i.shape, [values[k] for k in numbers], **root.attrs)
