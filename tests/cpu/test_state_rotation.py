@@ -1,11 +1,14 @@
 """State of loops that moves on: its memory is exchanged rather than its contents copied."""
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.calls import remove
+from xloom.calls.sanitizer import sanitize
 from xloom.cpu.printers import schedule_text
 
 N = 2000
@@ -62,3 +65,27 @@ def test_as_the_interpreter(body, news, called, exchanged):
         want = xl.evaluate(module, np.int32(count), *arrays)
         for array, expected in zip(executable(np.int32(count), *arrays), want, strict=True):
             np.testing.assert_allclose(array, expected, rtol=1e-5, err_msg=f"{count} iterations")
+
+
+@pytest.mark.parametrize("aliased", ["", ", output_to_operand_aliasing={{}: (0, {})}"], ids=["apart", "aliased"])
+@pytest.mark.parametrize("body", [f"u = f32[{N}] CALL", f"v = f32[{N}] reverse(x), dimensions={{0}} u = f32[{N}] CALL"])
+def test_python_sees_memory_that_changes_places(body, aliased):
+    @xl.custom_call("rotation.k")
+    def kernel(out, x):
+        out[...] = 2 * x + 1
+
+    operand = "v" if "reverse" in body else "x"
+    call = f'custom-call({operand}), custom_call_target="rotation.k"{aliased}'
+    module = program(body.replace("CALL", call), "u, x, z")
+    assert "exchanged with" in schedule_text(module)
+    arrays = np.random.default_rng(0).random((3, N), np.float32)
+    try:
+        for count in range(4):
+            want = xl.evaluate(module, np.int32(count), *arrays)
+            for sanitized in (False, True):
+                with sanitize() if sanitized else nullcontext():
+                    found = xl.compile(module)(np.int32(count), *arrays)
+                for array, expected in zip(found, want, strict=True):
+                    np.testing.assert_array_equal(array, expected, err_msg=f"{count} iterations")
+    finally:
+        remove("rotation.k")

@@ -49,7 +49,7 @@ def call_memory(
     """The memory for a call, which is emitted in the `with`. `shapes` are those of the operands, with their layouts.
 
     An output that is to be an operand starts as a copy of it, and is the memory of both. For Python, nothing is on
-    the stack, and the other outputs start as zeros. Unless `aligned`, results may lie anywhere.
+    the stack or moved by a loop, and the other outputs start as zeros. Unless `aligned`, results may lie anywhere.
     """
     operand_memory = [
         [entry.assignment.of((operand, k)) for k in range(len(leaf_shapes(shape)))]
@@ -59,7 +59,8 @@ def call_memory(
     targets = [entry.assignment.allocations[instruction, k] for k in range(len(results))]
 
     def seen(allocation: BufferAllocation, shape: Shape, *, as_it_lies: bool) -> BufferAllocation:
-        direct = (as_it_lies or _is_row_major(shape)) and not (for_python and allocation.kind in ("stack", "code"))
+        is_unseen = for_python and (allocation.kind in ("stack", "code") or entry.is_moving(allocation))
+        direct = (as_it_lies or _is_row_major(shape)) and not is_unseen
         if direct and aligned and allocation.kind == "result":
             entry.program.aligned_results.add(allocation.number)
         return allocation if direct else entry.scratch(shape.nbytes)

@@ -136,6 +136,10 @@ class EntryBuilder:
         slot = self._slots.get(allocation)
         return self._memory.of(allocation) if slot is None else self.b.load(slot, typ=POINTER)
 
+    def is_moving(self, allocation: BufferAllocation) -> bool:
+        """Whether a loop moves an allocation: it lies where only its slot says."""
+        return allocation in self._slots
+
     def move_allocations(self, slots: dict[BufferAllocation, ir.Value]) -> dict[BufferAllocation, ir.Value]:
         """From now on the addresses of these allocations are in slots; returns all slots until now, to restore."""
         before, self._slots = self._slots, {**self._slots, **slots}
