@@ -179,4 +179,5 @@ def test_a_file_that_cannot_be_written_is_an_error_before_anything_runs(tmp_path
     program = "import xloom.trace; print('began')"
     ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert ended.returncode == 1 and ended.stdout == ""
-    assert "the trace cannot be written" in ended.stderr and "hint: make the folder" in ended.stderr
+    assert ended.stderr.startswith("error: XLOOM_TRACE: the trace cannot be written")
+    assert "hint: make the folder" in ended.stderr and "Traceback" not in ended.stderr

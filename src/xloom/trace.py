@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xloom import environment, process_traces
+from xloom.errors import XloomError
 from xloom.process_identity import identity
 
 
@@ -119,5 +121,8 @@ def _span(taken: Trace, name: str, category: str, details: dict[str, Any]) -> It
 
 if environment.TRACE.text:
     _whole = trace(environment.TRACE.text)
-    _whole.__enter__()
+    try:
+        _whole.__enter__()
+    except XloomError as error:
+        sys.exit(f"error: XLOOM_TRACE: {error}")  # JAX goes on without a plugin that raises anything else
     atexit.register(_whole.__exit__, None, None, None)
