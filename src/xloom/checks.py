@@ -25,6 +25,10 @@ VALUE_CHECKS = {
 """What can be checked of the values of a program while it runs."""
 
 
+class NotCheckedWarning(UserWarning):
+    """A program's values are not looked at, though that was asked for."""
+
+
 def is_checked(what: str) -> bool:
     """True when $XLOOM_CHECK, names with commas between or `all`, asks for one of `CHECKS`.
 

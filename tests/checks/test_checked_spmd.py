@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import xloom as xl
+from xloom.checks import NotCheckedWarning
+from xloom.cli.main import cli
 from xloom.errors import CheckError, XloomError
 from xloom.pjrt import Client
 
@@ -53,3 +56,30 @@ def test_a_loop_is_named_as_a_whole(client, monkeypatch):
     for row in _execute(client, LOOP, [ones, ones]):  # sqrt(-1) in the second iteration, of both
         with pytest.raises(CheckError, match=r"while does what is checked for .* \(at w\)"):
             np.asarray(row[0])
+
+
+def test_the_command_runs_it_on_all_devices(tmp_path):
+    (tmp_path / "m.hlo").write_text(PROGRAM)
+    np.save(tmp_path / "bad.npy", np.array([1, -1, 1, 1], np.float32))
+    np.save(tmp_path / "good.npy", np.ones(4, np.float32))
+
+    def run(*options):
+        return CliRunner().invoke(cli, ["run", str(tmp_path / "m.hlo"), *options], standalone_mode=False)
+
+    good = run("-i", str(tmp_path / "good.npy"), "--check", "nan", "--compare", "interpreter", "-o", str(tmp_path))
+    assert good.exit_code == 0 and "equal to interpreter" in good.output
+    for device in range(2):
+        assert np.array_equal(np.load(tmp_path / f"device{device}.out0.npy"), [2, 2, 2, 2])
+    bad = run("-i", str(tmp_path / "bad.npy"), "--check", "nan")
+    assert isinstance(bad.exception, CheckError)
+    assert bad.exception.message.startswith("device 0: log does what is checked for (nan)")
+    assert "one device alone" in str(run("--on", "interpreter", "--check", "nan").exception)
+    assert "the interpreter alone" in str(run("--compare", "jaxlib").exception)
+
+
+def test_what_is_not_checked_is_said():
+    text = """HloModule m
+      ENTRY main { x = f32[<=4] parameter(0) y = f32[<=4] log(x) t = token[] after-all()
+      c = f32[2] constant({1,2}) o = token[] outfeed(c, t), outfeed_shape=f32[2] ROOT r = f32[<=4] negate(y) }"""
+    with pytest.warns(NotCheckedWarning, match="m is not checked for nan: it has arrays of dynamic size"):
+        xl.compile(xl.parse(text), check=["nan"])

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ import numpy as np
 
 import xloom
 from xloom.checks import VALUE_CHECKS, known_value_checks
+from xloom.cli.on_devices import OnDevices, interpreted_devices
 from xloom.cli.on_gpu import OnGpu
 from xloom.cli.program_arguments import program_arguments
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
+from xloom.cpu.runtime.spmd_executable import is_spmd
 from xloom.cuda.names import CALL_PLATFORM
 from xloom.errors import LoweringError, XloomError
 from xloom.hlo.module import Module
@@ -111,8 +114,9 @@ def run(
 ) -> None:
     """Compile a program to native code, run it, and print its results.
 
-    Arguments come from --input files; those that are missing are random. Every custom call must be registered, by
-    --load. An operator without native code is an error, unless the interpreter is asked for or allowed.
+    Arguments come from --input files; those that are missing are random. A program of several devices has as many
+    threads here, each with these arguments. Every custom call must be registered, by --load. An operator without native
+    code is an error, unless the interpreter is asked for or allowed.
 
     \b
       xloom run axpy.hlo -i a.npy -i x.npy -i y.npy
@@ -141,6 +145,8 @@ def run(
         from xloom.passes import run_passes
 
         run_passes(module, passes)
+    if is_spmd(module) and on not in ("cpu", "interpreter"):
+        raise click.UsageError("programs of several devices run on the processor, or the interpreter")
     arguments = program_arguments(module, inputs, seed)
     if check_calls:
         from xloom.testing import check_call
@@ -165,7 +171,7 @@ def run(
         _time(program, arguments, runs)
     if compare:
         _compare(module, arguments, value, compare, tolerance, seed)
-    for name, array in _named(value, "out" if isinstance(value, tuple) else "out0"):
+    for name, array in _results(module, value):
         if output:
             Path(output).mkdir(parents=True, exist_ok=True)
             np.save(Path(output) / f"{name}.npy", array)
@@ -183,6 +189,10 @@ def _checks(text: str) -> frozenset[str] | None:
 
 
 def _interpreted(module: Module, seed: int, check: frozenset[str] | None = None) -> Program:
+    if is_spmd(module):
+        if check:
+            raise click.UsageError("the interpreter checks programs of one device alone: leave out --on")
+        return partial(interpreted_devices, module)
     if not check:
         return lambda *arguments: xloom.evaluate(module, *arguments, seed=seed)
     from xloom.interpreter.first_fault import evaluate_checked
@@ -198,7 +208,7 @@ def _emulated(module: Module, target: str, seed: int) -> Program:
 
 def _compiled(module: Module, seed: int, allow_interpreter: bool, check: frozenset[str] | None) -> Program:
     try:
-        return xloom.compile(module, check=check)
+        return OnDevices(module, check) if is_spmd(module) else xloom.compile(module, check=check)
     except LoweringError as error:
         if not allow_interpreter:
             hint = "--allow-interpreter runs it all on the interpreter; `xloom info` lists what else is not native"
@@ -217,6 +227,16 @@ def _time(program: Program, arguments: list[Value], runs: int) -> None:
     click.echo(f"median of {runs} runs: {statistics.median(seconds) * 1e6:.1f} us", err=True)
 
 
+def _results(module: Module, value: Value) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of a result, or of each device's, with names."""
+    if is_spmd(module):
+        for number, of_device in enumerate(value):
+            for name, array in _named(of_device, "out" if isinstance(of_device, tuple) else "out0"):
+                yield f"device{number}.{name}", array
+    else:
+        yield from _named(value, "out" if isinstance(value, tuple) else "out0")
+
+
 def _named(value: Value, name: str) -> Iterator[tuple[str, np.ndarray]]:
     if isinstance(value, tuple):
         for k, element in enumerate(value):
@@ -229,6 +249,8 @@ def _compare(module: Module, arguments: list[Value], value: Value, other: str, t
     if other == "jaxlib":
         from xloom.stablehlo.reference import run_on_xla_cpu
 
+        if is_spmd(module):
+            raise click.UsageError("programs of several devices are compared with the interpreter alone")
         expected = run_on_xla_cpu(module, arguments)
     else:
         expected = [array for _, array in _named(_interpreted(module, seed)(*arguments), "out")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xloom import checks, trace
 from xloom.calls.jaxlib_handlers import is_lapack
 from xloom.calls.sanitizer import active
+from xloom.checks import NotCheckedWarning
 from xloom.compilation_cache import cache, first_maker
 from xloom.cpu.constant_arrays import constant_arrays
 from xloom.cpu.custom_calls import native_call
@@ -53,7 +55,7 @@ def compile(
     """Native code for `module`, which stays as it is, made for `target`: for the host unless $XLOOM_TARGET says else.
 
     Runs raise CheckError where they do what `check` names of `xloom.checks.VALUE_CHECKS`, $XLOOM_CHECK if it is None:
-    not those with arrays of dynamic size that have effects, or several devices.
+    not those with arrays of dynamic size that have effects, or several devices, of which a NotCheckedWarning tells.
     Raises VerifyError for an invalid module, LoweringError for what has no native code and for a target whose code
     does not run here, XloomError for a check that there is not.
     """
@@ -65,6 +67,9 @@ def compile(
     executable = _compiled(module, target)
     if wanted and isinstance(executable, DynamicExecutable) and not Effects().of_computation(module.entry):
         return InterpretedChecks(executable, wanted)
+    if wanted:
+        why = "has arrays of dynamic size, and effects or several devices" if has_dynamic(module) else "is too large"
+        warnings.warn(f"{module.name} is not checked for {', '.join(sorted(wanted))}: it {why}", NotCheckedWarning, 2)
     return executable
 
 
