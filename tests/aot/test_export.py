@@ -224,11 +224,6 @@ ROOT next = f32[8] add(state, ones) }""")
     ("text", "message"),
     [
         (
-            'ENTRY e { a = f32[2] parameter(0) ROOT r = f32[2] custom-call(a), custom_call_target="f", '
-            "api_version=API_VERSION_TYPED_FFI }",
-            "cannot call 'f', whose ABI is API_VERSION_TYPED_FFI",
-        ),
-        (
             "ENTRY e { t = token[] after-all() i = (f32[2], token[]) infeed(t) "
             "ROOT r = f32[2] get-tuple-element(i), index=0 }",
             "has no infeed",

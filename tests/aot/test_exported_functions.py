@@ -36,10 +36,14 @@ def test_a_function_of_jax(tmp_path):
             np.testing.assert_allclose(value, right, rtol=1e-6, atol=1e-6)
 
 
-def test_lapack_of_jaxlib_is_refused():
+def test_callbacks_are_refused():
     jax = pytest.importorskip("jax")
-    with pytest.raises(xl.LoweringError, match="LAPACK"):
-        xl.export(jax.numpy.linalg.svd, (np.eye(3, dtype=np.float32),))
+
+    def f(x):
+        return jax.pure_callback(np.square, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    with pytest.raises(xl.LoweringError, match="callbacks"):
+        xl.export(f, (np.ones(3, np.float32),))
 
 
 OF_TORCH = pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # as torch copies a program of its own
@@ -73,6 +77,18 @@ def test_a_model_of_pytorch(tmp_path):
         h, logits = made(image.numpy(), scale.numpy())
         np.testing.assert_allclose(h, expected["h"].numpy(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(logits.astype(np.float32), expected["logits"].float().numpy(), rtol=1e-2, atol=1e-2)
+
+
+@OF_TORCH
+def test_factorisations_of_pytorch_are_refused():
+    torch = pytest.importorskip("torch")
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.svdvals(x)
+
+    with pytest.raises(xl.LoweringError, match=r"cannot call 'xloom\.torch\._linalg_svd'"):
+        xl.export(Model().eval(), (torch.eye(3),))
 
 
 @OF_TORCH

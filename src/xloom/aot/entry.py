@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from xloom.aot.lapack import routine_of
+from xloom.calls.jaxlib_handlers import is_of_jaxlib
 from xloom.calls.registry import ABIS, Registration, place
 from xloom.cpu.entry.emitted_program import EmittedProgram
 from xloom.cpu.entry.function import EntryBuilder
@@ -24,17 +26,23 @@ class LinkTimeEntryBuilder(EntryBuilder):
     """Emits an entry function that calls the functions of C that custom calls name."""
 
     def registration_of(self, call: Instruction) -> Registration:
-        """A function that the linker finds. Raises LoweringError for a typed handler, which needs Python."""
-        abi = _NAMES.get(call["api_version"], "")
-        if abi == "typed-ffi" or not abi:
+        """A function that the linker finds. Raises LoweringError for what Python alone has."""
+        target, abi = call["custom_call_target"], _NAMES.get(call["api_version"], "")
+        of_python = target.startswith("xloom.torch.") or (is_of_jaxlib(target) and routine_of(target) is None)
+        if not abi or of_python:
             raise LoweringError(
-                f"an exported program cannot call {call['custom_call_target']!r}, whose ABI is {call['api_version']}",
+                f"an exported program cannot call {target!r}"
+                + ("" if of_python else f", whose ABI is {call['api_version']}"),
                 where=place(call),
-                hint="LAPACK's routines are jaxlib's, which is Python"
-                if call["custom_call_target"].startswith("lapack_")
-                else f"call a function of one of the ABIs {', '.join(a for a in ABIS if a != 'typed-ffi')}",
+                hint="it is Python's: run the program by xl.compile, or take the call out of what is exported"
+                if of_python
+                else f"call a function of one of the ABIs {', '.join(ABIS)}",
             )
-        return Registration(call["custom_call_target"], "Host", abi=abi)
+        return Registration(target, "Host", abi=abi, answer="")
+
+    def takes_any_address(self, registration: Registration) -> bool:
+        """See the base class."""
+        return routine_of(registration.name) is not None
 
     def imported(self, address: int, kind: ir.FunctionType, keep: object) -> ir.Function:
         """Raises LoweringError: what has an address in this process is not in another."""
@@ -45,7 +53,7 @@ class LinkTimeEntryBuilder(EntryBuilder):
 def native_code(module: Module, target: Target) -> tuple[SerializedExecutable, EmittedProgram]:
     """The object files of a program, and what it calls.
 
-    Raises LoweringError for what needs Python: infeed and outfeed, typed handlers, several devices, dynamic sizes.
+    Raises LoweringError for what needs Python: infeed and outfeed, callbacks, several devices, dynamic sizes.
     """
     if is_spmd(module):
         raise LoweringError("a program of several devices cannot be exported", where=module.name)

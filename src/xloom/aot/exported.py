@@ -11,10 +11,12 @@ from typing import Any
 from xloom.aot.entry import native_code
 from xloom.aot.header import header
 from xloom.aot.interface import Interface, interface_of
+from xloom.aot.lapack import Library, Routine, library_of, routine_of
 from xloom.aot.linking import link
 from xloom.aot.programs import program_of
 from xloom.aot.tables import tables
-from xloom.aot.threads import pool_code
+from xloom.aot.threads import pool_code, tasks_code
+from xloom.aot.typed_calls import typed_calls
 from xloom.aot.weights import Weights
 from xloom.cpu.entry.emitted_program import EmittedProgram
 from xloom.cpu.runtime.serialized_executable import SerializedExecutable
@@ -61,24 +63,30 @@ class Exported:
         header: str | Path | None = None,
         weights: str | Path | None = None,
         link_with: Sequence[str | Path] = (),
+        include_dirs: Sequence[str | Path] = (),
+        lapack: str | Path = "",
     ) -> SavedExport:
         """Writes a shared library, or an object file where `output` ends with .o, and a C header.
 
         The header is `<name>.h` in the same folder unless said otherwise. The constants are a part of the program, or
-        with `weights` a file, which is mapped when the program is created. `link_with` are C sources, object files and
-        libraries that define what custom calls call. Raises MissingCompilerError without a C compiler or binutils,
-        LoweringError with the linker's message.
+        with `weights` a file, which is mapped when the program is created. `link_with` are sources in C and C++, object
+        files and libraries that define what custom calls call; sources find headers in `include_dirs`. `lapack` is
+        LAPACK's library, for programs that call its routines: by name (openblas) or as a file; an object file needs
+        none yet. Raises MissingCompilerError without a compiler or binutils, LoweringError without such a library, or
+        with the linker's message.
         """
         output = Path(output)
         header = Path(header) if header is not None else output.with_name(f"{self.interface.name}.h")
         apart = Path(weights) if weights is not None else None
+        library = self._lapack(lapack, output)
         with tempfile.TemporaryDirectory() as folder:
             file = apart or Path(folder) / "weights"
             laid = Weights.written(self._code.constants, file)
             exports = [f"{self.interface.name}_{name}" for name in _FUNCTIONS] + ["xloom_exported_interface"]
             link(
-                self._objects(), self._tables(laid, apart is not None), None if apart else file, exports, output,
-                [Path(each) for each in link_with],
+                self._objects(), self._tables(laid, apart is not None),
+                typed_calls(self._program.native_calls, self.threads), None if apart else file, exports, output,
+                [Path(each) for each in link_with], include_dirs, library,
             )  # fmt: skip
         header.write_text(self.header(apart.name if apart else ""))
         return SavedExport(output, header, apart)
@@ -91,11 +99,39 @@ class Exported:
             target=self.target.name if self.target.name != "host" else self.target.cpu,
             threads=self.threads,
             weights=weights,
-            calls=sorted({call.registration.name for call in self._program.native_calls}),
+            calls=sorted({name for name in self._targets() if routine_of(name) is None}),
+            routines=[routine.symbol for routine in self._routines()],
         )
+
+    def _targets(self) -> list[str]:
+        return [call.registration.name for call in self._program.native_calls]
+
+    def _routines(self) -> list[Routine]:
+        """Of LAPACK, each once."""
+        found = {routine.symbol: routine for routine in map(routine_of, self._targets()) if routine is not None}
+        return [found[symbol] for symbol in sorted(found)]
+
+    def _lapack(self, given: str | Path, output: Path) -> Library | None:
+        routines = self._routines()
+        if not routines:
+            return None
+        if given:
+            return library_of(given, routines)
+        if output.suffix == ".o":
+            return None
+        raise LoweringError(
+            f"{self.interface.name} calls LAPACK's {', '.join(r.symbol for r in routines)}",
+            hint="name the library that has them: --lapack openblas, or a file; in Python save(..., lapack=)",
+        )
+
+    @property
+    def _has_typed_calls(self) -> bool:
+        return any(call.site is not None for call in self._program.native_calls)
 
     def _objects(self) -> list[bytes]:
         objects = [*self._code.objects, pool_code(self.threads, self.target)]
+        if self._has_typed_calls:
+            objects.append(tasks_code(self.threads, self.target))
         if any(name.encode() in data for data in objects for name in SYMBOLS):
             objects.append(object_code(support_ir(), PassPipeline.LOOPS, self.target))
         return objects
@@ -111,6 +147,7 @@ class Exported:
             aligned_results=self._code.aligned_results,
             calls=self._program.native_calls,
             failing=self._program.calls,
+            has_tasks=self._has_typed_calls,
         )
 
 

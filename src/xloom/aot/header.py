@@ -19,11 +19,14 @@ def c_type(dtype: DType) -> str:
     return _TYPES.get(dtype.name) or ("int8_t" if dtype.name.startswith("s") else "uint8_t")
 
 
-def header(interface: Interface, *, origin: str, target: str, threads: int, weights: str, calls: list[str]) -> str:
+def header(
+    interface: Interface, *, origin: str, target: str, threads: int, weights: str, calls: list[str], routines: list[str]
+) -> str:
     """The header's text; `weights` is the file of the weights, empty if they are in the program."""
     n, upper = interface.name, interface.name.upper()
     needs = f" It needs the weights in {weights}." if weights else ""
     linked = f"\n   Link with what defines {', '.join(calls)}." if calls else ""
+    linked += f"\n   It calls LAPACK: {', '.join(routines)}." if routines else ""
     weight = ", const char *weights" if weights else ""
     of_weights = f" `weights` is the path of {weights}." if weights else ""
     return f"""/* {origin}, compiled by xloom {xloom.__version__} for {target}.{needs}{linked}

@@ -9,11 +9,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from xloom.aot.lapack import REFERENCE, Library
 from xloom.aot.weights import weights_assembly
-from xloom.calls.c_compiler import compiler, include_dir
+from xloom.calls.c_compiler import compiler, include_dir, language_of
 from xloom.errors import LoweringError, MissingCompilerError
 
 _PROGRAM = Path(__file__).with_name("program.c")
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".C")
 _LARGEST = 1 << 31
 """Bytes that code reaches with 32 bits."""
 
@@ -21,15 +23,20 @@ _LARGEST = 1 << 31
 def link(
     objects: Sequence[bytes],
     tables: str,
+    calls: str,
     weights: Path | None,
     exports: Sequence[str],
     output: Path,
     more: Sequence[Path],
+    include_dirs: Sequence[str | Path],
+    lapack: Library | None,
 ) -> None:
     """Writes an object file (`output` ends with .o) or else a shared library that has `exports` alone.
 
-    `weights` is a file that becomes part of it; `more` are C sources, object files and libraries. Raises
-    MissingCompilerError without a C compiler or GNU binutils, LoweringError where these fail.
+    `tables` and `calls` are C text, see tables.py and typed_calls.py. `weights` is a file that becomes part of it;
+    `more` are object files, libraries, and sources in C and C++ with headers in `include_dirs`; `lapack` has the
+    routines of LAPACK that `calls` names. Raises MissingCompilerError without a compiler or GNU binutils, LoweringError
+    where these fail.
     """
     if not sys.platform.startswith("linux"):
         raise LoweringError("programs are exported on Linux alone", hint="export it there, and link it there")
@@ -49,12 +56,19 @@ def link(
         (made / "tables.h").write_text(tables)
         definition = f'-DEXPORT_TABLES="{made / "tables.h"}"'
         parts.append(_compiled([*cc, "-O2", "-fPIC", "-Wno-builtin-declaration-mismatch", definition], _PROGRAM, made))
+        if calls:
+            source = made / "calls.c"
+            source.write_text(calls)
+            affixes = (lapack or REFERENCE).definitions
+            parts.append(_compiled([*cc, "-O2", "-fPIC", f"-I{_PROGRAM.parent}", *affixes], source, made))
         if weights is not None:
             assembly = made / "weights.S"
             assembly.write_text(weights_assembly(weights.absolute()))
             parts.append(_compiled(cc, assembly, made))
+        languages = {file: language_of(file) for file in more if file.suffix in _SOURCES}
+        folders = [f"-I{folder}" for folder in (*include_dirs, include_dir())]
         own = [
-            _compiled([*cc, "-O2", "-fPIC", "-I", include_dir()], file, made) if file.suffix == ".c" else file
+            _compiled([*compiler(languages[file]), "-O2", "-fPIC", *folders], file, made) if file in languages else file
             for file in more
         ]
         whole = made / "whole.o"
@@ -63,8 +77,10 @@ def link(
         if output.suffix == ".o":
             _run([*cc, "-r", "-nostdlib", "-o", str(output), str(whole), *map(str, own)])
         else:
+            linker = compiler("c++") if "c++" in languages.values() else cc
             name = f"-Wl,-soname,{output.name}"
-            _run([*cc, "-shared", name, "-o", str(output), str(whole), *map(str, own), "-lm", "-lpthread"])
+            libraries = [*(lapack.options if lapack else ()), "-lm", "-lpthread"]
+            _run([*linker, "-shared", name, "-o", str(output), str(whole), *map(str, own), *libraries])
 
 
 def _compiled(command: Sequence[str], source: Path, folder: Path) -> Path:

@@ -23,6 +23,7 @@ struct program {
   size_t mapped_bytes;
   const void *constants[EXPORT_CONSTANTS + 1];
   int busy;
+  int64_t id; /* of the last run, in all of the process */
   char failure[400]; /* what a custom call has said */
   char message[640];
 };
@@ -33,6 +34,11 @@ int32_t xloom_main(const void *const *arguments, void *const *results, const voi
 void xloom_pool_parallel_for(task_function task, void *buffers, int64_t count, int64_t grain);
 void xloom_reset_pool(void);
 void xloom_limit_threads(int64_t most);
+#if EXPORT_TASKS
+void xloom_reset_tasks(void);
+#else
+static void xloom_reset_tasks(void) {}
+#endif
 extern const char xloom_weights[];
 
 /* -- threads */
@@ -45,10 +51,15 @@ static int64_t at_most(int64_t value, int64_t most) { return value < most ? valu
 
 static void limit_to(int64_t threads) { xloom_limit_threads(threads < 1 ? 1 : at_most(threads, EXPORT_THREADS)); }
 
-static void begin(void) {
+static void reset_threads(void) {
   xloom_reset_pool();
+  xloom_reset_tasks();
+}
+
+static void begin(void) {
+  reset_threads();
   limit_to(sysconf(_SC_NPROCESSORS_ONLN));
-  pthread_atfork(NULL, NULL, xloom_reset_pool);
+  pthread_atfork(NULL, NULL, reset_threads);
 }
 
 struct loop {
@@ -127,14 +138,19 @@ struct status {
   int32_t failed;
 };
 
-void xloom_set_failure(struct status *status, const char *message, size_t length) {
-  struct program *p = status->run;
+void xloom_keep_failure(struct program *p, const char *message, size_t length) {
   size_t room = sizeof p->failure - 1, most = length < room ? length : room;
   size_t size = message == NULL ? 0 : strnlen(message, most);
   memcpy(p->failure, message == NULL ? "" : message, size);
   p->failure[size] = 0;
+}
+
+void xloom_set_failure(struct status *status, const char *message, size_t length) {
+  xloom_keep_failure(status->run, message, length);
   status->failed = 1;
 }
+
+int64_t xloom_run_id(const struct program *p) { return p->id; }
 
 /* -- the functions of the header */
 void EXPORT_NAME(_destroy)(struct program *p) {
@@ -195,6 +211,8 @@ static int checked(struct program *p, const void *const *arguments, void *const 
 static int run(struct program *p, const void *const *arguments, void *const *results) {
   int status = checked(p, arguments, results);
   if (status != OK) return status;
+  static int64_t runs = 0;
+  p->id = __atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED);
   p->failure[0] = p->message[0] = 0;
   int32_t number = xloom_main(arguments, results, p->constants, p->arena, p);
   if (number == 0) return OK;

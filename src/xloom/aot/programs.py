@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import xloom
-from xloom.errors import MissingExtraError, XloomError
+from xloom.errors import LoweringError, MissingExtraError, XloomError
 from xloom.hlo.module import Module
 
 
@@ -71,7 +71,12 @@ def _of_jax(program: Callable[..., Any] | Any, args: Sequence[Any]) -> NamedProg
     exported = program
     if not hasattr(program, "mlir_module"):
         jitted: Any = program if hasattr(program, "trace") else jax.jit(program, keep_unused=True)
-        exported = jax.export.export(jitted, platforms=["cpu"])(*args)
+        any_call = jax.export.DisabledSafetyCheck.custom_call("ALL")  # those that others have to keep are refused later
+        try:
+            exported = jax.export.export(jitted, platforms=["cpu"], disabled_checks=[any_call])(*args)
+        except NotImplementedError as error:  # callbacks
+            hint = "take callbacks into Python out of what is exported, or run it by jax.jit"
+            raise LoweringError(f"JAX cannot write this function down: {error}", hint=hint) from error
     module = xloom.from_stablehlo(exported.mlir_module())
     name = str(exported.fun_name)
     names = [_argument_name(path, _parameters(program)) for path in _paths(exported.in_tree)]

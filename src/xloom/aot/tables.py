@@ -39,8 +39,11 @@ def tables(
     aligned_results: Sequence[int],
     calls: Sequence[NativeCall],
     failing: Sequence[Instruction],
+    has_tasks: bool,
 ) -> str:
-    """C definitions; `is_apart` says that the weights are in a file of their own."""
+    """C definitions; `is_apart` says that the weights are in a file of their own, `has_tasks` that there is a queue of
+    tasks for typed handlers.
+    """
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -50,6 +53,7 @@ def tables(
         f"#define EXPORT_ALIGNMENT {ALIGNMENT}",
         f"#define EXPORT_ARGUMENTS {len(interface.arguments)}",
         f"#define EXPORT_RESULTS {len(interface.results)}",
+        f"#define EXPORT_TASKS {int(has_tasks)}",
         f"#define EXPORT_WEIGHTS_APART {int(is_apart)}",
         f"#define EXPORT_WEIGHTS_BYTES {weights.nbytes}",
         f"#define EXPORT_WEIGHTS_HEADER_BYTES {HEADER_BYTES}",
@@ -68,7 +72,7 @@ def tables(
         *(f'  if (!__builtin_cpu_supports("{f}")) return "{f}";' for f in _ASKED if f in target.features),
         "  return NULL;",
         "}",
-        *(line for call in calls for line in _trampoline(call)),
+        *(line for call in calls if call.site is None for line in _trampoline(call)),
     ]
     return "\n".join(lines) + "\n"
 

@@ -25,8 +25,13 @@ from rich.console import Console
 @click.option("--threads", type=click.IntRange(1, 1024), default=None, help="The most; by default as many as here.")
 @click.option(
     "--link", "linked", multiple=True, type=click.Path(exists=True, dir_okay=False),
-    help="A C source, object file or library that defines what custom calls call.",
+    help="A source in C or C++, object file or library that defines what custom calls call.",
 )  # fmt: skip
+@click.option(
+    "--include", "include_dirs", multiple=True, type=click.Path(exists=True, file_okay=False),
+    help="Where these sources find their headers.",
+)  # fmt: skip
+@click.option("--lapack", default="", help="LAPACK's library, where it is called: openblas, or a file.")
 def export(
     file: str,
     output: str | None,
@@ -36,6 +41,8 @@ def export(
     target: str,
     threads: int | None,
     linked: tuple[str, ...],
+    include_dirs: tuple[str, ...],
+    lapack: str,
 ) -> None:
     """Compile a program ahead of time, for C and C++ without Python.
 
@@ -48,6 +55,7 @@ def export(
       xloom export model.pt2 --weights model.weights     the weights in a file of their own
       xloom export model.hlo -o model.o --target x86-64-v3
       xloom export model.hlo --link kernels.c            which has the custom calls' functions
+      xloom export model.mlir --lapack openblas          for svd, eigh, qr, ... of JAX
       cc main.c -L. -lmodel -Wl,-rpath,. -o main
     """
     from xloom.aot import export as compiled
@@ -57,7 +65,10 @@ def export(
     with Console(stderr=True, highlight=False).status("compiling") as status:
         program = compiled(file, name=name, target=target, threads=threads or 0)
         status.update("linking")
-        saved = program.save(output or f"lib{name}.so", header=header, weights=weights, link_with=linked)
+        saved = program.save(
+            output or f"lib{name}.so", header=header, weights=weights, link_with=linked, include_dirs=include_dirs,
+            lapack=lapack,
+        )  # fmt: skip
     for path in (saved.program, saved.header, saved.weights):
         if path is not None:
             click.echo(f"{path}  {path.stat().st_size / 2**10:,.0f} KiB")

@@ -36,7 +36,8 @@ class NativeCall:
         self.site = None
         addresses = {"function": registration.address}
         if self.version == host.TYPED:
-            install_native_functions()
+            if registration.address:
+                install_native_functions()
             self.site = CallSite(registration, instruction, self.shapes)
             addresses = {"frame": self.site.template.address}
             addresses.update((stage.name, self.site.handlers[stage]) for stage in Stage if self.site.handlers[stage])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from xloom.calls.jaxlib_handlers import is_lapack
 from xloom.calls.typed_ffi import CallSite, arrays_and_tokens, outcome
 from xloom.calls.typed_ffi.c_api import Stage
 from xloom.calls.typed_ffi.frame import FrameTemplate
@@ -52,7 +51,7 @@ def finish_call(address: int | None, frame: int, error: int | None) -> int:
 def call_typed(entry: EntryBuilder, schedule: ScheduledComputation, call: NativeCall, site: CallSite) -> None:
     """Emits a call of a typed handler."""
     instruction, shapes, template = call.instruction, call.shapes, site.template
-    aligned = not is_lapack(call.registration)
+    aligned = not entry.takes_any_address(call.registration)
     with call_memory(entry, schedule, instruction, shapes, for_python=False, aligned=aligned) as memory:
         frame = _frame(entry, call, template)
         allocations = iter([*(leaf for operand in memory.operands for leaf in operand), *memory.outputs])

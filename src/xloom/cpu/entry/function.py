@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from xloom import checks
 from xloom.calls import registry
+from xloom.calls.jaxlib_handlers import is_lapack
 from xloom.calls.registry import Registration
 from xloom.codegen.buffer_values import BufferValue, defining_value, dtype_of, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
@@ -227,6 +228,10 @@ class EntryBuilder:
     def registration_of(self, call: Instruction) -> Registration:
         """What a custom call calls. Raises CustomCallError when there is nothing that fits."""
         return registry.target_of(call)
+
+    def takes_any_address(self, registration: Registration) -> bool:
+        """True for code that takes arrays wherever they lie; other gets them aligned."""
+        return is_lapack(registration)
 
     def declared(self, name: str, kind: ir.FunctionType) -> ir.Function:
         """The function of that name, which is defined elsewhere."""
