@@ -182,6 +182,20 @@ def test_a_profile_has_a_table_and_a_flame_graph(tab):
     assert {"all", "jit(f)", "layer_0", "norm", "mix"} < set(flames)
 
 
+@pytest.mark.parametrize("width", [1600, 1280, 1000])
+def test_columns_of_a_profile_have_their_heads_above_them(tab, width):
+    tab.resize(width, 800)
+    tab.press("4")
+    cells = "[...document.querySelectorAll('%s > *')].filter((each) => each.textContent && each.offsetWidth)"
+    edges = f"{cells}.map((each) => Math.round(each.getBoundingClientRect().right))"
+    heads = tab.value(f"{cells}.map((each) => each.textContent)" % "#profile .row-head")
+    assert {"kernel", "opcode", "share", "time", "of limit"} <= set(heads)
+    first = tab.value(f"{cells}.map((each) => each.textContent)" % "#kernel-times-0")
+    of_head = dict(zip(heads, first, strict=True))
+    assert (of_head["kernel"], of_head["share"], of_head["time"]) == ("%r0", "37 %", "3.00 µs")
+    assert tab.value(edges % "#profile .row-head") == pytest.approx(tab.value(edges % "#kernel-times-0"), abs=1)
+
+
 def test_light_and_dark(tab):
     background = "getComputedStyle(document.body).backgroundColor"
     light = tab.value(background)
