@@ -51,3 +51,5 @@ _add("tridiagonal-solve", _tridiagonal_solve, ("f64",))
 
 for name, function in _OF_BATCHES.items():
     LINALG.add(f"{name}-f32-200x8", function, positive_definite(200, 8, 8))
+for name in ("cholesky", "cho-solve", "det", "inv", "solve", "triangular-solve"):
+    LINALG.add(f"{name}-f64-1200", _OF_BATCHES[name], positive_definite(1200, 1200, dtype="f64"))

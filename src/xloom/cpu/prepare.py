@@ -8,8 +8,9 @@ from xloom.codegen import preparation
 from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
 from xloom.hlo.module import Module
 from xloom.passes.hooks import Hook
+from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 
-_FUSIONS = (DotOperandFusion(),)
+_FUSIONS = (LinearAlgebraBlocking(), DotOperandFusion())
 
 
 def prepared(module: Module, hooks: Sequence[Hook] = ()) -> Module:

@@ -23,6 +23,7 @@ from xloom.passes.inlining import Inlining
 from xloom.passes.integer_range_simplification import IntegerRangeSimplification
 from xloom.passes.lapack_call_expansion import LapackCallExpansion
 from xloom.passes.layout_simplification import LayoutSimplification
+from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
 from xloom.passes.mask_sharing import MaskSharing
 from xloom.passes.ordered_operand_rounding import OrderedOperandRounding
@@ -66,6 +67,7 @@ __all__ = [
     "IntegerRangeSimplification",
     "LapackCallExpansion",
     "LayoutSimplification",
+    "LinearAlgebraBlocking",
     "LinearAlgebraWidening",
     "MaskSharing",
     "OrderedOperandRounding",

@@ -18,8 +18,8 @@ from xloom.passes.effects import Effects
 
 _SOLVE = re.compile("lapack_[sdcz]trsm_ffi")
 _TRANSPOSE = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
-_MOST_EQUATIONS = 512
-"""LAPACK solves larger systems faster for many right sides."""
+_MANY = 512
+"""LAPACK solves systems of more equations faster where there are as many right sides."""
 
 
 @register
@@ -52,7 +52,7 @@ def _is_solve(call: Instruction) -> bool:
         _SOLVE.fullmatch(call["custom_call_target"]) is not None
         and call["api_version"] == ABIS["typed-ffi"]
         and len(call.operands) == 2
-        and call.operands[0].shape.dims[-1] <= _MOST_EQUATIONS
+        and min(call.operands[1].shape.dims[-2:]) <= _MANY
     )
 
 
