@@ -15,8 +15,7 @@ from xloom.hlo.verify.graph import graph_problems, has_cyclic_calls, instruction
 from xloom.hlo.verify.opcodes import CHECKS
 from xloom.hlo.verify.shapes import alike, check_shape, require
 
-# of an asynchronous operation, in one or several parts
-_BEGINS = frozenset(
+BEGINS = frozenset(
     {
         "async-start",
         "async-update",
@@ -26,7 +25,7 @@ _BEGINS = frozenset(
         "collective-permute-start",
     }
 )
-
+"""Opcodes of an asynchronous operation, in one or several parts, that another instruction ends."""
 
 _MOST_BYTES = 2**63 - 1
 """Of an array: indices and sizes are of 64 bits."""
@@ -85,7 +84,7 @@ def _instruction_problem(instruction: Instruction) -> VerifyError | None:
         if check is not None:
             check(instruction)
         check_aliases(instruction)
-        if instruction.opcode in _BEGINS:
+        if instruction.opcode in BEGINS:
             _one_user(instruction)
         if instruction.opcode != "async-start":
             _same_thread(instruction)

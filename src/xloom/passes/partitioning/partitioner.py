@@ -11,6 +11,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.hlo.sharding import ReplicaGroups, Sharding
+from xloom.hlo.verify.module import BEGINS
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.partitioning import indexing  # noqa: F401 - registers its rules
 from xloom.passes.partitioning.custom_calls import partitioned
@@ -161,6 +162,8 @@ class _Partitioner:
         if opcode == "opt-barrier":
             new = like(e, i, packed_shape(i.shape, iter([p.shape for p in flat])), [packed(e, i.shape, iter(flat))])
             return parts_of(e, new, [p.tiles for p in flat])
+        if opcode in BEGINS:
+            return [PartitionedValue(like(e, i, i.shape, self._whole_operands(e, i, operands)), Tiles(()))]
         rule = elementwise if i.op.elementwise else RULES.get(opcode)
         if rule is not None and i.shape.is_array | all(s.is_array for s in i.shape.elements):
             want = self._wanted(i, flat)
@@ -182,14 +185,18 @@ class _Partitioner:
 
     def _everywhere(self, e: Emitter, i: Instruction, operands: list[list[PartitionedValue]]) -> list[PartitionedValue]:
         """Every device computes all of it."""
-        values = []
-        for operand, old in zip(operands, i.operands, strict=True):
-            values.append(packed(e, old.shape, iter([e.whole(p) for p in operand])))
-        new = like(e, i, i.shape, values)
+        new = like(e, i, i.shape, self._whole_operands(e, i, operands))
         parts = parts_of(e, new, [whole(s) for s in leaves(i.shape)])
         if i.sharding is None:
             return parts
         return [e.reshard(p, t) if p.shape.is_array else p for p, t in zip(parts, self._tiles(i), strict=True)]
+
+    def _whole_operands(self, e: Emitter, i: Instruction, operands: list[list[PartitionedValue]]) -> list[Instruction]:
+        """What has begun has one user, so it is not taken apart."""
+        return [
+            operand[0].value if old.opcode in BEGINS else packed(e, old.shape, iter([e.whole(p) for p in operand]))
+            for operand, old in zip(operands, i.operands, strict=True)
+        ]
 
     def _call(self, e: Emitter, i: Instruction, operands: list[list[PartitionedValue]]) -> list[PartitionedValue]:
         boundary = boundary_of(i)
