@@ -75,6 +75,7 @@ def as_on_xloom():
         "host_arrays",
         "memories",
         "donation",
+        "buffer_callbacks",
         "callbacks",
         "effects_alone",
         "serialized",

@@ -283,6 +283,20 @@ def memory_kinds():
         np.testing.assert_array_equal(jax.device_put(other, jax.devices()[2]) + 1, X + 1)
 
 
+def started_collectives():
+    """In an order that the program asks for."""
+    from jax._src.lax import parallel
+    from jax.experimental.control_deps import schedule
+
+    def body(x, y):
+        first, second = (parallel.all_gather_start(z, "x", tiled=True) for z in (x, y))
+        product = jnp.sin(x) @ y.T
+        schedule([second.x, product, first.x])
+        return first.done().sum(0) + second.done().max(0), product, parallel.psum_start(x, "y").done()
+
+    agree(mapped(body, (P("x"), P("x")), (P(), P("x"), P("x"))), X, X * 2)
+
+
 def callbacks():
     for mesh in meshes():
         if mesh.devices.flat[0].platform == "cpu":

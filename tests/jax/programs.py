@@ -196,6 +196,35 @@ def callbacks():
     same(nested(jnp.ones(3)), np.sin(np.ones(3)))
 
 
+def buffer_callbacks():
+    from jax.experimental.buffer_callback import ExecutionStage, buffer_callback
+
+    def scale(context, out, x, *, by):
+        assert context.stage == ExecutionStage.EXECUTE and out.writeable and not x.writeable
+        np.asarray(out)[...] = by.__array__(np.float32) * np.from_dlpack(x)
+
+    shape = jax.ShapeDtypeStruct((3,), np.float32)
+    same(jax.jit(lambda x: buffer_callback(scale, shape)(x + 1, by=x[0]) * 2)(2 * jnp.ones(3)), [12, 12, 12])
+
+    def increment(context, out, x):
+        np.asarray(out)[...] += 1  # it is x's memory
+
+    in_place = buffer_callback(increment, shape, input_output_aliases={0: 0})
+    x = jnp.arange(3.0)
+    same(jax.jit(lambda x: lax.fori_loop(0, 4, lambda _, x: in_place(x), x))(x), [4, 5, 6])
+    same(x, [0, 1, 2])
+
+    def stream(context, out):
+        context.stream  # noqa: B018 - to ask is an error
+
+    try:
+        jax.block_until_ready(jax.jit(buffer_callback(stream, shape))())
+    except jax.errors.JaxRuntimeError as error:
+        assert "GPU context is not available" in str(error)
+    else:
+        raise AssertionError("there is no stream")
+
+
 def debug_print():
     @jax.jit
     def function(x):

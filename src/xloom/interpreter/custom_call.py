@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xloom.hlo.asynchronous import CONTROL_DEPENDENCY
 from xloom.interpreter.elementwise import total_order_key
 from xloom.interpreter.layout import set_dimension_size
 from xloom.interpreter.registry import Value, evaluates
@@ -59,7 +60,7 @@ def _pad_to_static(instruction: Instruction, operands: Sequence[Value], evaluato
 
 
 def _sink(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
-    """Nothing: the call only makes its operand be computed."""
+    """Nothing: the call only makes its operands be computed."""
     return ()
 
 
@@ -67,6 +68,7 @@ SINK = "dce_sink"
 BUILT_IN: dict[str, BuiltIn] = {
     **{name: _identity for name in IDENTITIES},
     SINK: _sink,
+    CONTROL_DEPENDENCY: _sink,
     "TopK": _top_k,
     "SliceToDynamic": _slice_to_dynamic,
     "PadToStatic": _pad_to_static,

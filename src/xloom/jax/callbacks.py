@@ -17,6 +17,7 @@ from xloom.jax.inherited_rules import AsCpu, is_ours
 from xloom.pjrt.executable import keep_alive_hooks
 
 _TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+_targets: set[str] = {*_TARGETS}
 
 
 class _Callback:
@@ -51,6 +52,29 @@ class _Numbering:
         return self._last + 1
 
 
+def as_cpu(context: Any, platform: str) -> Any:
+    """A context of lowering on our platform as one of the CPU, whose callbacks are numbered by the process."""
+    module_context = context.module_context
+    if tuple(module_context.platforms) != (platform,) or not is_ours(module_context.get_backend(), platform):
+        return context
+    module_context = module_context.replace(
+        platforms=("cpu",),
+        backend=AsCpu(module_context.get_backend()),
+        host_callbacks=_Numbering(module_context.host_callbacks, module_context.keepalives),
+    )
+    return context.replace(module_context=module_context)
+
+
+def add_target(target: str) -> None:
+    """Lets programs keep the callbacks alive that calls of `target` name."""
+    _targets.add(target)
+
+
+def callback_of(attributes: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function that a call's attribute `index` says."""
+    return _callbacks[int(attributes["index"])].function
+
+
 def lower_callbacks(platform: str) -> None:
     """Makes JAX lower callbacks on the platform as on the CPU."""
     from jax._src import callback, compiler
@@ -59,15 +83,7 @@ def lower_callbacks(platform: str) -> None:
     emit, load = callback.emit_python_callback, compiler.backend_compile_and_load
 
     def emit_python_callback(context: Any, *arguments: Any, **options: Any) -> Any:
-        module_context = context.module_context
-        if tuple(module_context.platforms) == (platform,) and is_ours(module_context.get_backend(), platform):
-            module_context = module_context.replace(
-                platforms=("cpu",),
-                backend=AsCpu(module_context.get_backend()),
-                host_callbacks=_Numbering(module_context.host_callbacks, module_context.keepalives),
-            )
-            context = context.replace(module_context=module_context)
-        return emit(context, *arguments, **options)
+        return emit(as_cpu(context, platform), *arguments, **options)
 
     def backend_compile_and_load(
         backend: Any, module: Any, devices: Any, options: Any, host_callbacks: Sequence[Any]
@@ -86,7 +102,7 @@ def lower_callbacks(platform: str) -> None:
 
 def _callbacks_of(module: Module) -> list[_Callback]:
     """The callbacks of a program: JAX forgets a program while it still runs."""
-    calls = [i for i in module.instructions if i.opcode == "custom-call" and i["custom_call_target"] in _TARGETS]
+    calls = [i for i in module.instructions if i.opcode == "custom-call" and i["custom_call_target"] in _targets]
     numbers = [np.asarray(parse_attributes(call.backend_config)["index"]) for call in calls]
     return [_callbacks[int(number)] for number in numbers]
 
@@ -95,7 +111,7 @@ def _call(out: Any, *inputs: Any, attributes: Mapping[str, Any]) -> None:
     """Calls the callback that the call's attribute `index` says."""
     # which it may keep: other arrays will be in the program's memory; tokens are None
     copies = [None if value is None else value.copy() for value in inputs]
-    results = _callbacks[int(attributes["index"])].function(*copies)
+    results = callback_of(attributes)(*copies)
     places = out if isinstance(out, tuple) else (out,)
     for place, value in zip(places, results, strict=True):
         if place is not None:
@@ -105,7 +121,7 @@ def _call(out: Any, *inputs: Any, attributes: Mapping[str, Any]) -> None:
 def _call_by_host(out: Any, *inputs: Any, attributes: Mapping[str, Any]) -> None:
     """The same for views of arrays on a device: the host waits for what they are made of."""
     copies = [None if value is None else value.to_host() for value in inputs]
-    results = _callbacks[int(attributes["index"])].function(*copies)
+    results = callback_of(attributes)(*copies)
     places = out if isinstance(out, tuple) else (out,)
     for place, value in zip(places, results, strict=True):
         if place is not None:

@@ -63,6 +63,7 @@ def _retire_after_jax() -> None:
 def _act_as_cpu(platform: str) -> None:
     """Gives the platform what JAX has for the CPU alone."""
     from xloom.jax import inherited_rules
+    from xloom.jax.buffer_callbacks import lower_buffer_callbacks
     from xloom.jax.callbacks import lower_callbacks
     from xloom.jax.dlpack import exchange_arrays
     from xloom.jax.ffi_targets import take_registrations
@@ -71,6 +72,7 @@ def _act_as_cpu(platform: str) -> None:
         inherited_rules.inherit_lowerings(platform)
         inherited_rules.use_compilation_cache(platform)
     lower_callbacks(platform)
+    lower_buffer_callbacks(platform)
     take_registrations(platform)
     exchange_arrays(platform)
 

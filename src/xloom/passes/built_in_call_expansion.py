@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xloom.calls import registry
+from xloom.errors import LoweringError
+from xloom.hlo.asynchronous import is_control_dependency
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import IDENTITIES
 from xloom.passes.base import Pass, instructions_of, pin_roots, register
 from xloom.passes.dce import remove_keeping_order
+
+_AT_ONCE = frozenset(["constant", "parameter"])
+"""Opcodes of what is there when a computation begins."""
 
 
 @register
@@ -28,6 +33,9 @@ class BuiltInCallExpansion(Pass):
 
 def _expand(call: Instruction) -> bool:
     target = call["custom_call_target"]
+    if is_control_dependency(call) and not registry.is_registered(target):
+        _order(*call.operands, call)
+        return True
     make = _top_k if target == "TopK" else _identity if target in IDENTITIES else None
     if make is None or registry.is_registered(target):
         return False
@@ -36,6 +44,30 @@ def _expand(call: Instruction) -> bool:
         call.replace_all_uses_with(new)
         remove_keeping_order(call)
     return new is not None
+
+
+# control_dep(x, y) == a control dependency from x to y
+def _order(before: Instruction, after: Instruction, call: Instruction) -> None:
+    if _waits_for(before, after):
+        raise LoweringError(
+            f"{before.name} cannot be computed before {after.name}, which it is made of",
+            where=f"{call.name} {call.metadata.location}".strip(),
+            hint="order values that do not depend on one another, or the other way",
+        )
+    if before.opcode not in _AT_ONCE and after.opcode not in _AT_ONCE:
+        after.add_control_predecessor(before)
+    remove_keeping_order(call)
+
+
+def _waits_for(i: Instruction, other: Instruction) -> bool:
+    """Whether it is computed after another anyway, or is that."""
+    seen, stack = {i}, [i]
+    while stack:
+        current = stack.pop()
+        new = {*current.operands, *current.control_predecessors} - seen
+        seen |= new
+        stack += new
+    return other in seen
 
 
 # Sharding(x) == x on one device

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xloom.errors import ShapeError, VerifyError
+from xloom.hlo.asynchronous import BEGINS, ends_of
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.opcodes import OPCODES
@@ -14,18 +15,6 @@ from xloom.hlo.verify.devices import channel_problems, check_sharding, sharding_
 from xloom.hlo.verify.graph import graph_problems, has_cyclic_calls, instruction_error
 from xloom.hlo.verify.opcodes import CHECKS
 from xloom.hlo.verify.shapes import alike, check_shape, require
-
-BEGINS = frozenset(
-    {
-        "async-start",
-        "async-update",
-        "copy-start",
-        "all-gather-start",
-        "all-reduce-start",
-        "collective-permute-start",
-    }
-)
-"""Opcodes of an asynchronous operation, in one or several parts, that another instruction ends."""
 
 _MOST_BYTES = 2**63 - 1
 """Of an array: indices and sizes are of 64 bits."""
@@ -105,7 +94,8 @@ def _instruction_problem(instruction: Instruction) -> VerifyError | None:
 
 
 def _one_user(i: Instruction) -> None:
-    require(len(i.users) == 1, f"it must have one user, which ends it; found {len(i.users)}")
+    ends = ends_of(i)
+    require(len(ends) == 1, f"it must have one user, which ends it; found {len(ends)}")
 
 
 def _same_thread(i: Instruction) -> None:

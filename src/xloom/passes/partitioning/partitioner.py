@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xloom.hlo.asynchronous import BEGINS, is_control_dependency
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.hlo.sharding import ReplicaGroups, Sharding
-from xloom.hlo.verify.module import BEGINS
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.partitioning import indexing  # noqa: F401 - registers its rules
 from xloom.passes.partitioning.custom_calls import partitioned
@@ -157,6 +157,9 @@ class _Partitioner:
             return self._while(e, i, flat)
         if opcode == "conditional":
             return self._conditional(e, i, operands)
+        if is_control_dependency(i):
+            like(e, i, i.shape, [operand[0].value for operand in operands])
+            return []
         if opcode == "custom-call":
             return self._custom_call(e, i, flat)
         if opcode == "opt-barrier":
