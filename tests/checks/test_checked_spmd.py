@@ -83,3 +83,8 @@ def test_what_is_not_checked_is_said():
       c = f32[2] constant({1,2}) o = token[] outfeed(c, t), outfeed_shape=f32[2] ROOT r = f32[<=4] negate(y) }"""
     with pytest.warns(NotCheckedWarning, match="m is not checked for nan: it has arrays of dynamic size"):
         xl.compile(xl.parse(text), check=["nan"])
+
+
+def test_run_on_one_device_it_says_how_many_it_is_for():
+    with pytest.raises(XloomError, match=r"a program of 2 devices, run on one \(at m\)"):
+        xl.compile(xl.parse(PROGRAM))(np.ones(4, np.float32))

@@ -44,15 +44,28 @@ class SpmdExecutable(Executable):
         return NativeRendezvous(config.replica_count, config.num_partitions, self.memory.rendezvous_bytes, exchange)
 
     def __call__(self, *arguments: Any, participant: np.ndarray | None = None, **options: Any) -> Any:
-        """As `Executable`; without a participant it is the first device's program, and alone."""
+        """As `Executable`; without a participant it is the first device's program, and alone.
+
+        Raises EvaluationError where that waits for another device."""
         if participant is None:
-            rendezvous = self.rendezvous()
-            rendezvous.fail("it has not been started")
-            participant = rendezvous.participant(0, 0)
+            return self._alone(arguments, options)
         timed: Any = self.timed() if active() is not None else None
         if timed is not None:
             return timed(*arguments, participant=participant, **options)
         return super().__call__(*arguments, participant, **options)
+
+    def _alone(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        rendezvous = self.rendezvous()
+        rendezvous.fail("it has not been started")
+        try:
+            return self(*arguments, participant=rendezvous.participant(0, 0), **options)
+        except BrokenRendezvous:
+            config = self.module.config
+            raise EvaluationError(
+                f"a program of {config.replica_count * config.num_partitions} devices, run on one",
+                where=self.module.name,
+                hint="xloom run has a thread for each device; in Python xloom.pjrt.Client.cpu(devices) does",
+            ) from None
 
     def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
         if number == BROKEN:
