@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Any
 import xloom
 from xloom.errors import LoweringError, MissingExtraError, XloomError
 from xloom.hlo.module import Module
+
+_CALLED = re.compile(r'stablehlo\.custom_call @("[^"]*"|[\w.$-]+)')
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,8 @@ def _of_jax(program: Callable[..., Any] | Any, args: Sequence[Any]) -> NamedProg
     exported = program
     if not hasattr(program, "mlir_module"):
         jitted: Any = program if hasattr(program, "trace") else jax.jit(program, keep_unused=True)
-        any_call = jax.export.DisabledSafetyCheck.custom_call("ALL")  # those that others have to keep are refused later
         try:
-            exported = jax.export.export(jitted, platforms=["cpu"], disabled_checks=[any_call])(*args)
+            exported = _exported_by_jax(jitted, args)
         except NotImplementedError as error:  # callbacks
             hint = "take callbacks into Python out of what is exported, or run it by jax.jit"
             raise LoweringError(f"JAX cannot write this function down: {error}", hint=hint) from error
@@ -87,6 +89,18 @@ def _of_jax(program: Callable[..., Any] | Any, args: Sequence[Any]) -> NamedProg
         [names[k] for k in exported.module_kept_var_idx],
         ["_".join(["result", *_words(path)]) for path in _paths(exported.out_tree)],
     )
+
+
+def _exported_by_jax(jitted: Any, args: Sequence[Any]) -> Any:
+    """With custom calls that later versions of JAX may not have: those that cannot be kept are refused later."""
+    from jax.export import DisabledSafetyCheck, export
+
+    try:
+        return export(jitted, platforms=["cpu"], disabled_checks=[DisabledSafetyCheck.custom_call("ALL")])(*args)
+    except ValueError:  # before 0.10.2 each has to be named
+        text = jitted.trace(*args).lower(lowering_platforms=("cpu",)).as_text()
+        found = [DisabledSafetyCheck.custom_call(name.strip('"')) for name in sorted(set(_CALLED.findall(text)))]
+        return export(jitted, platforms=["cpu"], disabled_checks=found)(*args)
 
 
 def _paths(tree: Any) -> list[tuple[Any, ...]]:
