@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.aot import Exported, LoadedExport
 
 
-def loaded(exported: xl.aot.Exported, folder: Path) -> xl.aot.LoadedExport:
+def loaded(exported: Exported, folder: Path) -> LoadedExport:
     return xl.load_exported(exported.save(folder / "libprogram.so").program)
 
 
