@@ -79,7 +79,7 @@ def test_all_of_jax_linear_algebra(tmp_path, dtype):
 
 def test_a_large_system_and_matrices_without_elements(tmp_path):
     a = np.tril(np.random.default_rng(1).standard_normal((600, 600)).astype(np.float32)) + 40 * np.eye(600, dtype="f")
-    b, none = np.ones((600, 2), np.float32), np.ones((3, 0, 0), np.float32)
+    b, none = np.ones((600, 600), np.float32), np.ones((3, 0, 0), np.float32)
 
     def f(a, b, none):
         return jax.scipy.linalg.solve_triangular(a, b, lower=True), jnp.linalg.cholesky(none)
