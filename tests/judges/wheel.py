@@ -1,6 +1,6 @@
 """What strangers install: wheel and source distribution, built twice, and installed into clean environments.
 
-    make judge-wheel                     bare, jax, torch and mpi
+    make judge-wheel                     bare, jax, torch, mpi and cuda
     make judge-wheel ONLY=bare,jax
 
 Both must have the same bytes each time. Each environment is empty but for the wheel and its extra, and runs its main
@@ -50,11 +50,27 @@ _MPI = """
 from xloom.distributed.library import find
 print(find())
 """
+_CUDA = """
+import subprocess
+program = '''
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  ROOT y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+'''
+with open("dot.hlo", "w") as file:
+    file.write(program)
+def said(*words):
+    return subprocess.run(["xloom", *words, "dot.hlo"], capture_output=True, text=True, check=True).stdout
+assert "FFMA" in said("opt", "--emit", "sass", "--target", "sm_90a")
+assert "equal to interpreter" in said("run", "--on", "emulator", "--compare", "interpreter")
+"""
 JOBS = {
     "bare": (_BARE, {}),
     "jax": (_JAX, {"JAX_PLATFORMS": "xloom"}),
     "torch": (_TORCH, {}),
     "mpi": (_BARE + _MPI, {}),
+    "cuda": (_CUDA, {}),
 }
 """The main job of each environment, and its variables."""
 
@@ -111,7 +127,8 @@ def _tried(wheel: Path, environment: str, folder: Path) -> None:
     subprocess.run([str(python), *install, "--constraint", str(ROOT / "constraints.txt")], check=True)
     installed = time.perf_counter() - start
     job, variables = JOBS[environment]
-    own = {**os.environ, **variables, "XLOOM_CACHE_DIR": str(folder / "cache")}
+    path = f"{python.parent}:{os.environ['PATH']}"
+    own = {**os.environ, **variables, "PATH": path, "XLOOM_CACHE_DIR": str(folder / "cache")}
     for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
         own.pop(name, None)
     seconds = []
