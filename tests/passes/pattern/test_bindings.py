@@ -152,6 +152,17 @@ def test_the_mask_is_said(case: str, form: str) -> None:
     assert found.operands == ("q", "k", "v", *names[mask])
 
 
+@pytest.mark.parametrize("form", ["", RAW], ids=["as JAX writes it", "raw"])
+def test_true_is_no_mask(form: str) -> None:
+    lowered = jax.jit(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True)).lower(*QKV)
+    module = xl.from_stablehlo(lowered.as_text())
+    if form:
+        run_passes(module, form)
+    (found,) = outline_pattern(module, find_pattern("attention"), "Kernel").found
+    assert (found.description.causal, found.description.mask) == (True, "none")
+    assert found.description.operands == ("q", "k", "v")
+
+
 def test_norms_and_activations() -> None:
     def rms_norm(x, gamma):
         return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * gamma
@@ -207,7 +218,27 @@ ANGLES = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 3, 8), (1, 5, 1, 8
 JOINED_ANGLES = [jax.ShapeDtypeStruct((2, 5, 24), "float32"), *ANGLES[1:]]
 HALF_ANGLES = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 3, 8), (1, 5, 1, 4), (1, 5, 1, 4))]
 GROUPED = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 4, 8), (2, 6, 2, 8), (2, 6, 2, 8))]
+
+
+def merged(q, k, v, seen):
+    q, k, v = (a.reshape(6, -1, 8) for a in (q, k, v))
+    scores = jnp.where(seen[:, None, None] > 0, jnp.einsum("nth,nsh->nts", q, k).reshape(2, 3, 5, 6), -1e9)
+    return jnp.einsum("nts,nsh->nth", jax.nn.softmax(scores).reshape(6, 5, 6), v).reshape(2, 3, 5, 8)
+
+
+def safe(q, k, v, seen):
+    scores = jnp.einsum("btnh,bsnh->bnts", q, k) + jnp.where(seen > 1.5, 0, -jnp.inf)
+    hidden = (scores == -jnp.inf).all(-1, keepdims=True)
+    return jnp.einsum("bnts,bsnh->btnh", jnp.where(hidden, 0, jax.nn.softmax(scores)), v)
+
+
 TOLD = {
+    "merged batches, masks of each": (
+        "attention",
+        merged,
+        [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 3, 5, 8), (2, 3, 6, 8), (2, 3, 6, 8), (2, 6))],
+    ),
+    "rows that see nothing": ("attention", safe, [*QKV, MASK]),
     **{f"scale, {name}": ("attention", function, QKV) for name, (function, _) in SCALES.items()},
     **{f"mask, {name}": ("attention", function, [*QKV, *more]) for name, (function, more, *_) in MASKS.items()},
     "heads before time": (

@@ -111,6 +111,29 @@ def test_two_matches_that_would_wait_for_each_other() -> None:
     assert same(expanded(module), parse(text))
 
 
+def test_a_constant_may_be_inside_and_an_operand() -> None:
+    pattern = """ENTRY p {
+  x = f32[4] parameter(0)
+  y = f32[4] parameter(1), frontend_attributes={rank="broadcast"}
+  two = f32[] constant(2)
+  twos = f32[4] broadcast(two), dimensions={}
+  m = f32[4] multiply(x, twos)
+  ROOT r = f32[4] subtract(m, y)
+}"""
+    text = """ENTRY main {
+  x = f32[4] parameter(0)
+  two = f32[] constant(2)
+  twos = f32[4] broadcast(two), dimensions={}
+  m = f32[4] multiply(x, twos)
+  ROOT r = f32[4] subtract(m, twos)
+}"""
+    module = parse(text)
+    assert len(outline_pattern(module, pattern_of(pattern, "p"), "Kernel").found) == 1
+    verify(module)
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(xl.evaluate(expanded(module), x), 2 * x - 2)
+
+
 def test_control_dependencies_and_effects() -> None:
     text = chain("ROOT r = f32[4] negate(c)", ", control-predecessors={w}").replace(
         "  a =", "  w = f32[4] abs(x)\n  a ="

@@ -37,8 +37,13 @@ def attention(out: Any, q: Any, k: Any, v: Any, *masks: Any, match: MatchDescrip
     if match.causal:
         seen = seen & np.tri(match.queries, match.keys, match.causal_offset, bool)
     scores = np.where(seen, scores, np.float32(match.mask_value))
-    e = np.exp(scores - scores.max(-1, keepdims=True))
-    result = np.einsum("bnts,bsnh->btnh", e / e.sum(-1, keepdims=True), v.astype(np.float32))
+    highest = scores.max(-1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        e = np.exp(scores - highest)
+        p = e / e.sum(-1, keepdims=True)
+    if match.zero_rows:
+        p = np.where(np.isneginf(highest), 0, p)
+    result = np.einsum("bnts,bsnh->btnh", p, v.astype(np.float32))
     out[...] = result.transpose(order).reshape(out.shape)
 
 

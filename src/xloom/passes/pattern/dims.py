@@ -168,6 +168,14 @@ def _have_sizes(runs: Sequence[Sequence[int]], sizes: Sizes, program: Shape) -> 
     return True
 
 
+def without_repeats(dims: Dims, view: Instruction) -> Dims | None:
+    """The correspondence, less the dimensions that a broadcast makes; None where one would be there in part."""
+    found = without_broadcast(dims, view)
+    lengths = {e.pattern: len(e.program) for e in found}
+    partial = any(len(e.pattern) == 1 and 0 < lengths.get(e.pattern, 0) < len(e.program) for e in dims)
+    return None if partial else found
+
+
 def without_broadcast(dims: Dims, view: Instruction) -> Dims:
     """The correspondence, less the program's dimensions that a broadcast makes."""
     made = {k for outer, inner in blocks(view) if not inner for k in outer}

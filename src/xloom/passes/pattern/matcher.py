@@ -25,6 +25,7 @@ from xloom.passes.pattern.dims import (
     taken_apart,
     through_program,
     without_broadcast,
+    without_repeats,
 )
 from xloom.passes.pattern.gathers import dims_of_whole
 from xloom.passes.pattern.operators import (
@@ -306,8 +307,11 @@ class Matcher:
             return []
 
     def _as_it_is(self, match: Match, goal: Goal, views: list[Instruction]) -> list[_Candidate]:
-        """The candidates where a pattern has such a select or gather itself."""
-        if goal.pattern.opcode != goal.program.opcode:
+        """The candidates where a pattern has such an operator itself, with a constant if it is `and` or `or`."""
+        pattern = goal.pattern
+        if pattern.opcode != goal.program.opcode:
+            return []
+        if pattern.opcode in ("and", "or") and not any(core(o).opcode == "constant" for o in pattern.operands):
             return []
         try:
             return self._operator(match.copy(), goal, list(views))
@@ -425,8 +429,13 @@ class Matcher:
             self._folded[program] = as_constant(program)
         return self._folded[program]
 
+    def _is_constant(self, program: Instruction, value: bool) -> bool:
+        """Whether all elements of truth values are one that is known, `value`."""
+        known = self._as_constant(core(program))
+        return known is not None and splat(known[0]) == value
+
     def _same_elements(self, program: Instruction, dims: Dims) -> tuple[Instruction, Dims, list[Instruction]] | None:
-        """What a program's select or gather gives whatever else it gets, and the rest of it, constants alone."""
+        """What a program's select, gather, `and` or `or` gives, and the rest of it: constants that do not matter."""
         given: Instruction | None = None
         moved: Dims | None = dims
         # select(true, a, b) == a
@@ -435,13 +444,17 @@ class Matcher:
             chosen = None if condition is None else splat(condition[0])
             given, other = program.operands[1:] if chosen else program.operands[:0:-1]
             unused = [program.operands[0], other] if chosen is not None else []
+        # x and true == x;  x or false == x
+        elif program.opcode in ("and", "or") and _is_truth(program):
+            unused = [o for o in program.operands if self._is_constant(o, program.opcode == "and")][:1]
+            given = next((o for o in program.operands if o not in unused), None)
         elif program.opcode == "gather":
             given, moved = program.operands[0], dims_of_whole(program, dims)
             unused = [program.operands[1]] if moved is not None else []
         else:
             return None
         known = [self._as_constant(core(o)) for o in unused]
-        if not unused or moved is None or any(k is None for k in known):
+        if given is None or not unused or moved is None or any(k is None for k in known):
             return None
         rest = [program, *(i for o in unused for i in views_of(o)), *(i for k in known if k for i in k[1])]
         return given, moved, rest
@@ -470,8 +483,8 @@ class Matcher:
             if dims is None or not is_view(program):
                 break
             moved = through_program(dims, program)
-            if moved is None and may_lack:
-                moved = through_program(without_broadcast(dims, program), program)
+            if moved is None and may_lack and (whole := without_repeats(dims, program)) is not None:
+                moved = through_program(whole, program)
             if moved is None:
                 break
             views.append(program)
@@ -558,7 +571,7 @@ def _has_several(dims: Dims) -> bool:
 def _may_match(goal: Goal) -> bool:
     opcodes = opcodes_of(goal.pattern)
     program = core(goal.program)
-    if goal.negated or program.opcode in ("not", "select", "gather") or "not" in opcodes:
+    if goal.negated or program.opcode in ("not", "select", "gather", "and", "or") or "not" in opcodes:
         return True
     if program.opcode in ("divide", "multiply"):
         return not opcodes or not opcodes.isdisjoint(("divide", "multiply"))
