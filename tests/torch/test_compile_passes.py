@@ -6,6 +6,7 @@ from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 
 import xloom as xl
+from tests.passes.pattern.told_kernels import attention as reference
 from xloom.calls import registry
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -67,6 +68,26 @@ def test_gradients():
     gelu_and_more(y).sum().backward()
     assert x.grad is not None and y.grad is not None
     assert torch.allclose(x.grad, y.grad, atol=1e-5)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_is_found_beside_what_nobody_uses(masked):
+    q, k, v = torch.randn(3, 2, 3, 5, 8)
+    mask = (torch.rand(2, 3, 5, 5) > 0.3) | (torch.arange(5) == 0) if masked else None
+    seen = []
+
+    @xl.custom_call("test.attention")
+    def attention(out, *operands, match):
+        seen.append((match.scale, match.mask))
+        reference(out, *operands, match=match)
+
+    def function(q, k, v):
+        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    with torch.no_grad():
+        found = compiled(function, "outline{pattern=attention,target=test.attention}")(q, k, v)
+        assert torch.allclose(found, function(q, k, v), atol=1e-5)
+    assert seen == [(pytest.approx(8**-0.5), "boolean" if masked else "none")]
 
 
 def test_a_malformed_pipeline():

@@ -14,6 +14,7 @@ from torch import nn
 
 import xloom as xl
 import xloom.torch as xt
+from tests.passes.pattern.told_kernels import attention as reference
 from xloom.pjrt import Client
 from xloom.torch.lazy.compatibility import processes
 from xloom.torch.lazy.runtime import device_client
@@ -215,6 +216,32 @@ def test_patterns_are_outlined():
         assert F.gelu(x).tolist() == [7, 7, 7]
     assert calls == [(3,)]
     assert F.gelu(x)[0].item() == pytest.approx(0.8413, abs=1e-4)
+
+
+def test_passes_see_numbers_until_they_change():
+    seen = []
+
+    @xl.custom_call("test.attention")
+    def attention(out, *operands, match):
+        seen.append((match.scale, match.mask, match.zero_rows))
+        reference(out, *operands, match=match)
+
+    given = torch.randn(3, 2, 3, 5, 8)
+    mask = (torch.rand(2, 3, 5, 5) > 0.3) | (torch.arange(5) == 0)
+    q, k, v = given.to("xla")
+    with xt.passes("outline{pattern=attention,target=test.attention}"):
+        found = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to("xla")).cpu()
+        torch.testing.assert_close(found, F.scaled_dot_product_attention(*given, attn_mask=mask))
+        x = (torch.softmax(q @ k.mT / 3, -1) @ v).cpu()
+        torch.testing.assert_close(x, torch.softmax(given[0] @ given[1].mT / 3, -1) @ given[2])
+    assert seen == [(pytest.approx(8**-0.5), "boolean", True), (pytest.approx(1 / 3), "none", False)]
+    w = torch.ones(3, device="xla")
+    with xt.passes("cse"):
+        before = METRICS.programs
+        for step in range(8):
+            w = w - w * (0.1 / (step + 1))
+            w.cpu()
+        assert METRICS.programs - before <= 3
 
 
 def test_copies_on_the_host_are_there_whatever_the_default_device_is():

@@ -65,10 +65,10 @@ def compile_graph(
 
 
 def _prepared(translated: Translated, weights: Sequence[int], passes: str) -> Translated:
-    """A graph as it is compiled."""
+    """A graph as it is compiled; passes see what its results need, and equal operators as one."""
     if passes:
         translated = replace(translated, module=translated.module.clone(""))
-        run_passes(translated.module, passes)
+        run_passes(translated.module, f"cse,dce,{passes}")
     return frozen(translated, weights)
 
 

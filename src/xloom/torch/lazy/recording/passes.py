@@ -27,6 +27,6 @@ def current() -> str:
 
 
 def apply(module: Module) -> None:
-    """Runs them on a module."""
+    """Runs them on a module, in which equal operators are one."""
     if _pipelines:
-        run_passes(module, current())
+        run_passes(module, f"cse,dce,{current()}")

@@ -47,7 +47,8 @@ class Recorder:
 
     Floats other than 0 and 1, where the schema takes a number, are arguments of the run: another learning rate is no
     other program. Ints are, too, of operators to which they are all alike, once there is a second one. Lowerings that
-    have to know them say so by failing, and then get them.
+    have to know them say so by failing, and then get them. Where passes look at the programs, a number is part of its
+    program until another one follows in its place.
     """
 
     def __init__(self, op: OpOverload, emit: Emit, name: str = "", checks: bool = True):
@@ -109,8 +110,20 @@ class Recorder:
         scalars: Sequence[float],
     ) -> Any:
         """The same, of what was not recorded here before, or not of these arguments."""
+        if TRACE.keeps_numbers and TRACE.changes(key, (self, _without_numbers((args, kwargs))), values):
+            TRACE.keeps_numbers = False
+            try:
+                return self.record(args, kwargs)
+            finally:
+                TRACE.keeps_numbers = True
         signature = self.signatures.get(key)
-        if signature is None and self.hoists_ints and (numbered := self._numbered(args, kwargs, values)) is not None:
+        keeps = TRACE.keeps_numbers
+        if (
+            signature is None
+            and self.hoists_ints
+            and not keeps
+            and (numbered := self._numbered(args, kwargs, values)) is not None
+        ):
             without = _without_numbers(numbered)
             if without in self.numbered:
                 try:
@@ -158,7 +171,7 @@ class Recorder:
     def _read(self, each: Any, hoist: bool, key: list[Any], values: list[Value], scalars: list[float]) -> None:
         kind = each.__class__
         if kind is float:
-            if hoist and each not in self.constants and math.isfinite(each):
+            if self._hoists(each, hoist):
                 scalars.append(each)
                 key.append(_FLOAT)
             else:
@@ -194,6 +207,10 @@ class Recorder:
         else:
             key.append(each)
 
+    def _hoists(self, number: float, hoist: bool) -> bool:
+        """Whether a number is an argument of the run, if the schema takes one there."""
+        return hoist and not TRACE.keeps_numbers and number not in self.constants and math.isfinite(number)
+
     def _value(self, tensor: torch.Tensor) -> Value:
         if isinstance(tensor, XlaTensor):
             return tensor._alias.read()
@@ -215,7 +232,7 @@ class Recorder:
             counts[0] += 1
             return Input(counts[0] - 1)
         kind = each.__class__
-        if kind is Number or (kind is float and hoist and each not in self.constants and math.isfinite(each)):
+        if kind is Number or (kind is float and self._hoists(each, hoist)):
             counts[1] += 1
             return Hoisted(counts[1] - 1, int if kind is Number else float)
         if kind is list or kind is tuple:

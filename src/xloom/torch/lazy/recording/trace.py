@@ -91,6 +91,8 @@ class Trace:
 
     def enter(self, pipeline: str) -> None:
         """Begins in the tree of programs that a pipeline of passes goes over."""
+        self.keeps_numbers = bool(pipeline)
+        """Whether numbers stay part of their programs, for passes to see, rather than arguments of the run."""
         self.root = self.roots.setdefault(pipeline, Node(None, None, (), None, 0))
         self.begin()
 
