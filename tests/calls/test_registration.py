@@ -2,6 +2,7 @@
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,8 @@ def test_a_file_that_is_not_there(load, tmp_path):
 
 
 def test_a_decorator_without_a_name():
+    decorator: Any = xl.custom_call
     with pytest.raises(xl.CustomCallError, match="a custom call has a name"):
 
-        @xl.custom_call
+        @decorator
         def kernel(out, x): ...

@@ -120,7 +120,7 @@ def another_name():
     assert np.array_equal(lend(x), X)
     double = jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct(X.shape, X.dtype), x)
     assert np.array_equal(double, 2 * X)
-    matrix = jax.device_put(np.diag(np.float32([1, 2])), device)
+    matrix = jax.device_put(np.diag(np.array([1, 2], np.float32)), device)
     np.testing.assert_allclose(jnp.linalg.eigh(matrix)[0], [1, 2], rtol=1e-6)
     with use_passes("outline{pattern=softmax,target=Kernel}", platforms="other") as used:
         jax.jit(lambda x: jnp.sin(x) + 1)(x)
