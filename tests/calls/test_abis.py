@@ -1,5 +1,6 @@
 """A call that says another ABI than its code has is an error that says what to do, and no crash."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -103,7 +104,8 @@ def test_a_stated_abi_that_is_not_the_sources_is_refused():
 )
 def test_types_of_cffi_say_the_abi(parameters, abi):
     cffi = pytest.importorskip("cffi")
-    pointer = cffi.FFI().cast(f"void (*)({parameters})", 64)
+    code = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
+    pointer = cffi.FFI().cast(f"void (*)({parameters})", code)
     if abi is None:
         with pytest.raises(xl.CustomCallError, match="no ABI of Host has"):
             register_pointer("f", pointer)
