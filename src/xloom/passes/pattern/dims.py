@@ -168,14 +168,6 @@ def _have_sizes(runs: Sequence[Sequence[int]], sizes: Sizes, program: Shape) -> 
     return True
 
 
-def without_repeats(dims: Dims, view: Instruction) -> Dims | None:
-    """The correspondence, less the dimensions that a broadcast makes; None where one would be there in part."""
-    found = without_broadcast(dims, view)
-    lengths = {e.pattern: len(e.program) for e in found}
-    partial = any(len(e.pattern) == 1 and 0 < lengths.get(e.pattern, 0) < len(e.program) for e in dims)
-    return None if partial else found
-
-
 def without_broadcast(dims: Dims, view: Instruction) -> Dims:
     """The correspondence, less the program's dimensions that a broadcast makes."""
     made = {k for outer, inner in blocks(view) if not inner for k in outer}
@@ -266,6 +258,11 @@ def taken_apart(dims: Dims, shape: Shape) -> Iterator[Dims]:
         if _have_sizes(runs, joint.sizes, shape):
             apart = [Entry((p,), run) for p, run in zip(joint.pattern, runs, strict=True)]
             yield from taken_apart(normal([*rest, *apart]), shape)
+
+
+def sizes(dims: Dims, shape: Shape) -> dict[tuple[int, ...], int]:
+    """How many elements of the program's shape stand for each pattern dimension that is by itself."""
+    return {e.pattern: _size(e.program, shape) for e in dims if len(e.pattern) == 1}
 
 
 def lookup(dims: Dims, pattern_dimension: int) -> tuple[int, ...]:

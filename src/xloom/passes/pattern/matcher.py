@@ -11,6 +11,7 @@ import numpy as np
 from xloom.hlo.dtype import DType, Kind
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import literal
+from xloom.hlo.shape import Shape
 from xloom.passes.match import splat
 from xloom.passes.pattern.constraint import attributes_differ, constant_differs, counted, stands_for_any
 from xloom.passes.pattern.dims import (
@@ -22,10 +23,10 @@ from xloom.passes.pattern.dims import (
     is_identity,
     of_result,
     of_turned_result,
+    sizes,
     taken_apart,
     through_program,
     without_broadcast,
-    without_repeats,
 )
 from xloom.passes.pattern.gathers import dims_of_whole
 from xloom.passes.pattern.operators import (
@@ -471,20 +472,23 @@ class Matcher:
         self._check_type(match, parameter, program)
         one_each = parameter.frontend_attributes.get("rank") == "exact"
         may_lack = parameter.frontend_attributes.get("rank") == "broadcast"
+        whole = sizes(dims or (), program.shape)
         candidates: list[_Candidate] = []
         while True:
             if dims is None:
                 candidates.insert(0, _Candidate([], program, tuple(views)))
             elif self._may_be(parameter, program):
                 known = [
-                    k for k in taken_apart(dims, program.shape) if in_order(k) and not (one_each and _has_several(k))
+                    k
+                    for k in taken_apart(dims, program.shape)
+                    if in_order(k) and not (one_each and _has_several(k)) and not _in_part(k, program.shape, whole)
                 ]
                 candidates[:0] = [_Candidate([], program, tuple(views), k) for k in known]
             if dims is None or not is_view(program):
                 break
             moved = through_program(dims, program)
-            if moved is None and may_lack and (whole := without_repeats(dims, program)) is not None:
-                moved = through_program(whole, program)
+            if moved is None and may_lack:
+                moved = through_program(without_broadcast(dims, program), program)
             if moved is None:
                 break
             views.append(program)
@@ -566,6 +570,11 @@ def _negation(constant: Instruction) -> Instruction:
 
 def _has_several(dims: Dims) -> bool:
     return any(len(e.program) > 1 for e in dims)
+
+
+def _in_part(dims: Dims, shape: Shape, whole: dict[tuple[int, ...], int]) -> bool:
+    """True where a part of a dimension is there: of a batch of heads, say, the batch alone."""
+    return any(size not in (1, whole.get(key, size)) for key, size in sizes(dims, shape).items())
 
 
 def _may_match(goal: Goal) -> bool:
