@@ -239,6 +239,11 @@ TOLD = {
         [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 3, 5, 8), (2, 3, 6, 8), (2, 3, 6, 8), (2, 6))],
     ),
     "rows that see nothing": ("attention", safe, [*QKV, MASK]),
+    "grouped, masks of each": (
+        "grouped_query_attention",
+        lambda q, k, v, seen: jax.nn.dot_product_attention(q, k, v, mask=seen > 0),
+        [*GROUPED, BATCH_MASK],
+    ),
     **{f"scale, {name}": ("attention", function, QKV) for name, (function, _) in SCALES.items()},
     **{f"mask, {name}": ("attention", function, [*QKV, *more]) for name, (function, more, *_) in MASKS.items()},
     "heads before time": (
