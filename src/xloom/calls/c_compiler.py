@@ -89,7 +89,7 @@ def compiled(source: str | Path, *, language: str = "c", include_dirs: Sequence[
         )
     if isinstance(source, Path):
         if not source.is_file():
-            raise CustomCallError(f"there is no file {source}", hint=f"it is looked for from {Path.cwd()}")
+            raise CustomCallError(f"there is no file {source}", hint=f"a path begins in {Path.cwd()}")
     elif not set(source) & set(";#{\n"):
         raise CustomCallError(
             f"{source!r} is no source", hint="a file is a pathlib.Path; the name of the call comes first"

@@ -141,7 +141,7 @@ def _open(path: str | Path) -> ctypes.CDLL:
             return open_with_xla_symbols(place)
     except OSError as error:
         if not Path(place).exists():
-            raise CustomCallError(f"there is no file {path}", hint=f"it is looked for from {Path.cwd()}") from None
+            raise CustomCallError(f"there is no file {path}", hint=f"a path begins in {Path.cwd()}") from None
         raise CustomCallError(
             f"cannot load {path}: {error}",
             hint="compile against xloom/custom_call.h (xloom.include_dir()), which needs no other symbols",

@@ -122,8 +122,8 @@ class _Checker:
         try:
             actual = self._kernel(call, operands)
         except XloomError as error:
-            told = XloomError(error.message, hint=error.hint)  # the report says where
-            check.difference = Difference(check.runs, error=str(told))
+            hint = f"\n  hint: {error.hint}" if error.hint else ""
+            check.difference = Difference(check.runs, error=error.message + hint)  # the report says where
             return
         perturbed: list[Value] = []
 
