@@ -283,6 +283,23 @@ def memory_kinds():
         np.testing.assert_array_equal(jax.device_put(other, jax.devices()[2]) + 1, X + 1)
 
 
+def inspected():
+    """How arrays in the middle are cut, and those that are to be cut alike."""
+    from jax.experimental.shard_alike import shard_alike
+
+    seen = []
+    for mesh in meshes((8,), ("x",)):
+
+        @jax.jit
+        def f(x):
+            y, like = shard_alike(jnp.arange(16.0), x)
+            jax.debug.inspect_array_sharding(like + 1, callback=seen.append)
+            return y.sum() + like.sum()
+
+        assert float(f(jax.device_put(np.ones(16, np.float32), NamedSharding(mesh, P("x"))))) == 136
+        assert seen.pop().shard_shape((16,)) == (2,)
+
+
 def started_collectives():
     """In an order that the program asks for."""
     from jax._src.lax import parallel

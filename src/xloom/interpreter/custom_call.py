@@ -64,10 +64,12 @@ def _sink(instruction: Instruction, operands: Sequence[Value], evaluator: Evalua
     return ()
 
 
-SINK = "dce_sink"
+SHARDING_GROUP = "xla.sdy.ShardingGroup"
+"""Says that its operand is cut as others of a group are."""
+SINKS = frozenset({"dce_sink", SHARDING_GROUP})
 BUILT_IN: dict[str, BuiltIn] = {
     **{name: _identity for name in IDENTITIES},
-    SINK: _sink,
+    **dict.fromkeys(SINKS, _sink),
     CONTROL_DEPENDENCY: _sink,
     "TopK": _top_k,
     "SliceToDynamic": _slice_to_dynamic,

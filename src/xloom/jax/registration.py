@@ -67,6 +67,7 @@ def _act_as_cpu(platform: str) -> None:
     from xloom.jax.callbacks import lower_callbacks
     from xloom.jax.dlpack import exchange_arrays
     from xloom.jax.ffi_targets import take_registrations
+    from xloom.jax.sharding_inspection import inspect_shardings
 
     if platform != CPU:
         inherited_rules.inherit_lowerings(platform)
@@ -74,6 +75,7 @@ def _act_as_cpu(platform: str) -> None:
     lower_callbacks(platform)
     lower_buffer_callbacks(platform)
     take_registrations(platform)
+    inspect_shardings()
     exchange_arrays(platform)
 
 

@@ -23,7 +23,7 @@ from xloom.cpu.custom_calls.python_callback import Run, call_python
 from xloom.cpu.custom_calls.typed_ffi_call import SETTLE, call_typed, finish_call, unwatched
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-from xloom.interpreter.custom_call import SINK
+from xloom.interpreter.custom_call import SINKS
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.loop import allocate
 from xloom.llvm.types import I8, I32, I64, POINTER, VOID
@@ -37,7 +37,7 @@ DEVICE = "CPU"
 
 def custom_call(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """A call of what the target's name stands for now. Raises CustomCallError when there is nothing that fits."""
-    if instruction["custom_call_target"] == SINK and not registry.is_registered(SINK):
+    if (target := instruction["custom_call_target"]) in SINKS and not registry.is_registered(target):
         return
     registration = entry.registration_of(instruction)
     shapes = operand_shapes(instruction)

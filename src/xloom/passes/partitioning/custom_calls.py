@@ -31,6 +31,11 @@ Partitioner = Callable[[Instruction, Sequence[Sharding], Sharding], Partitioned]
 
 partitioners: dict[str, Partitioner] = {}
 """By target."""
+Observer = Callable[[Instruction, Sharding], None]
+"""A function of a call, and of how its operand is cut."""
+
+observers: dict[str, Observer] = {}
+"""By target: of calls that only look. Their result is their operand."""
 batched: set[str] = set()
 """Targets that do the same with each element of leading dimensions; the call says how many those are."""
 

@@ -12,9 +12,10 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.hlo.sharding import ReplicaGroups, Sharding
+from xloom.interpreter.custom_call import SHARDING_GROUP
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.partitioning import indexing  # noqa: F401 - registers its rules
-from xloom.passes.partitioning.custom_calls import partitioned
+from xloom.passes.partitioning.custom_calls import observers, partitioned
 from xloom.passes.partitioning.nesting import leaves, local, packed, packed_shape, parts_of, whole
 from xloom.passes.partitioning.regions import ENTER, LEAVE, boundary_of, manual_factors
 from xloom.passes.partitioning.resharding import Channels, Emitter, PartitionedValue
@@ -61,9 +62,9 @@ def _take_over_shardings(computation: Computation) -> None:
 
 def has_shardings(module: Module) -> bool:
     """True for a program on global arrays of several devices, or of one if its shardings must be taken out."""
-    several = module.config.num_partitions > 1
+    several, targets = module.config.num_partitions > 1, _MARKS | observers.keys()
     return any(
-        (i.opcode == "custom-call" and i["custom_call_target"] in _MARKS) or (several and i.sharding is not None)
+        (i.opcode == "custom-call" and i["custom_call_target"] in targets) or (several and i.sharding is not None)
         for i in module.instructions
     )
 
@@ -213,6 +214,11 @@ class _Partitioner:
     # -- custom calls
     def _custom_call(self, e: Emitter, i: Instruction, parts: list[PartitionedValue]) -> list[PartitionedValue]:
         target = i["custom_call_target"]
+        if target == SHARDING_GROUP:
+            return []
+        if target in observers:
+            observers[target](i, sharding_of(parts[0].tiles.settled, self._devices))
+            return parts
         if target in RESHARDINGS:
             return [e.reshard(p, t) for p, t in zip(parts, self._tiles(i), strict=True)]
         if target == ENTER:
