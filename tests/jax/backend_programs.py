@@ -1,5 +1,6 @@
 """JAX on backends of one's own, each program in a process of its own: `backend_programs.py NAME`."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -156,6 +157,7 @@ def statistics():
     assert Path(__file__).name in said, said
     np.testing.assert_allclose(jax.jit(lambda x: x + x)(x), 2 * X)
     del x
+    gc.collect()  # the tracebacks of the errors refer to arrays
     assert device.memory_stats()["bytes_in_use"] == before
     assert jax.devices("cpu")[0].memory_stats() is None
 
