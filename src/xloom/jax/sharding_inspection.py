@@ -20,7 +20,7 @@ def inspect_shardings() -> None:
     """Makes the partitioner call JAX's inspectors."""
     if _TARGET in observers:
         return
-    from jax._src.lib import xla_client
+    from jaxlib import xla_client
 
     encode = xla_client.encode_inspect_sharding_callback
 
@@ -34,7 +34,7 @@ def inspect_shardings() -> None:
 
 
 def _inspect(call: Instruction, sharding: Sharding) -> None:
-    from jax._src.lib import xla_client
+    from jaxlib import xla_client
 
     inspector = _inspectors.get(call.backend_config.encode("utf-8", "surrogateescape"))
     if inspector is not None:

@@ -13,6 +13,7 @@ OLDEST, NEWEST = (0, 8, 0), (0, 10, 2)
 REACHED_INTO = {
     "jax._src.api": "clean_up",
     "jax._src.array": "ArrayImpl",
+    "jax._src.buffer_callback": "_buffer_callback_lowering buffer_callback_p",
     "jax._src.callback": "emit_python_callback",
     "jax._src.compilation_cache": "is_cache_used",
     "jax._src.compiler": "backend_compile_and_load",
@@ -26,7 +27,7 @@ REACHED_INTO = {
     "jax.interpreters.mlir": "emit_python_callback",
     "jax._src.xla_bridge": """BackendRegistration _backend_factories _backends _init_backend _nonexperimental_plugins
         make_cpu_client register_plugin""",
-    "jaxlib.xla_client": "register_custom_call_handler",
+    "jaxlib.xla_client": "HloSharding OpSharding encode_inspect_sharding_callback register_custom_call_handler",
 }
 """What is not JAX's public interface, by module."""
 
