@@ -34,7 +34,8 @@ class BuiltInCallExpansion(Pass):
 def _expand(call: Instruction) -> bool:
     target = call["custom_call_target"]
     if is_control_dependency(call) and not registry.is_registered(target):
-        _order(*call.operands, call)
+        before, after = call.operands
+        _order(before, after, call)
         return True
     make = _top_k if target == "TopK" else _identity if target in IDENTITIES else None
     if make is None or registry.is_registered(target):
