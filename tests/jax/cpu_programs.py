@@ -77,6 +77,7 @@ def as_on_xloom():
         "donation",
         "buffer_callbacks",
         "callbacks",
+        "transforms",
         "effects_alone",
         "serialized",
         "dlpack",

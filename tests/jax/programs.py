@@ -15,6 +15,9 @@ from jax import lax
 from jax.experimental import checkify
 from jax.experimental.layout import Format, Layout, with_layout_constraint
 
+import xloom as xl
+from xloom.hlo.proto.decoder import decode
+
 
 def same(found, wanted):
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=2e-6, atol=1e-6)
@@ -223,6 +226,23 @@ def buffer_callbacks():
         assert "GPU context is not available" in str(error)
     else:
         raise AssertionError("there is no stream")
+
+
+def transforms():
+    from jax.extend.xla import clear_hlo_module_transformation, register_hlo_module_transformation
+
+    def to_cosine(data):
+        text = decode(data).to_text()
+        return xl.parse(text.replace(" sine(", " cosine(")).to_proto() if " sine(" in text else None
+
+    x = jnp.arange(3.0)
+    register_hlo_module_transformation(to_cosine, name="to_cosine")
+    same(jax.jit(jnp.sin)(x), np.cos(x))
+    same(jax.jit(jnp.exp)(x), np.exp(x))
+    assert clear_hlo_module_transformation("to_cosine")
+    assert not clear_hlo_module_transformation("to_cosine")
+    jax.clear_caches()
+    same(jax.jit(jnp.sin)(x), np.sin(x))
 
 
 def debug_print():

@@ -68,6 +68,7 @@ def _act_as_cpu(platform: str) -> None:
     from xloom.jax.dlpack import exchange_arrays
     from xloom.jax.ffi_targets import take_registrations
     from xloom.jax.sharding_inspection import inspect_shardings
+    from xloom.jax.xla_transforms import take_transforms
 
     if platform != CPU:
         inherited_rules.inherit_lowerings(platform)
@@ -76,6 +77,7 @@ def _act_as_cpu(platform: str) -> None:
     lower_buffer_callbacks(platform)
     take_registrations(platform)
     inspect_shardings()
+    take_transforms(platform)
     exchange_arrays(platform)
 
 
