@@ -14,7 +14,7 @@ DEVICE = "#include <stddef.h>\nvoid f(void* stream, void** buffers, const char* 
 BUFFER = ctypes.create_string_buffer(64)
 
 
-@pytest.mark.parametrize("address", [8, -1, 1 << 70, ctypes.addressof(BUFFER)])
+@pytest.mark.parametrize("address", [8, -1, 1 << 70, ctypes.addressof(BUFFER)], ids=["low", "negative", "long", "data"])
 def test_an_address_of_no_code(address):
     with pytest.raises(xl.CustomCallError, match="where there is no code"):
         register_pointer("t", address)
