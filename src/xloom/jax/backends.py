@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xloom.jax.inherited_rules import CPU
 from xloom.jax.plugin import PLATFORM
-from xloom.jax.registration import CPU, register
+from xloom.jax.registration import register
 from xloom.pjrt import Client
 from xloom.pjrt.capi.clients import makers
 

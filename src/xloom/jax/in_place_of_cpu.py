@@ -7,7 +7,8 @@ from typing import Any
 
 from xloom.environment import XLA_FLAGS
 from xloom.errors import UnsupportedError
-from xloom.jax.registration import CPU, is_registered, register
+from xloom.jax.inherited_rules import CPU
+from xloom.jax.registration import is_registered, register
 from xloom.jax.versions import check_version
 
 JAXLIB = "jaxlib"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import ChainMap
 from typing import Any
 
+CPU = "cpu"
+"""JAX's platform of that name, whose place xloom can take."""
+
 
 class AsCpu:
     """A backend that passes for the CPU's."""

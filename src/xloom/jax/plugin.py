@@ -5,7 +5,8 @@ from __future__ import annotations
 from xloom.cuda.names import PJRT_PLATFORM
 from xloom.environment import AS_CPU
 from xloom.jax.in_place_of_cpu import install_as_cpu
-from xloom.jax.registration import CPU, is_registered, register
+from xloom.jax.inherited_rules import CPU
+from xloom.jax.registration import is_registered, register
 
 PLATFORM = "xloom"
 

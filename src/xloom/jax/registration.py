@@ -8,10 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from xloom.jax.annotations import trace_annotations
+from xloom.jax.inherited_rules import CPU
 from xloom.jax.versions import check_version
-
-CPU = "cpu"
-"""JAX's platform of that name, whose place xloom can take."""
 
 Options = dict[str, Any] | Callable[[], dict[str, Any]]
 

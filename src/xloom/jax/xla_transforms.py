@@ -7,8 +7,7 @@ from typing import Any
 
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
-from xloom.jax.inherited_rules import is_ours
-from xloom.jax.registration import CPU
+from xloom.jax.inherited_rules import CPU, is_ours
 from xloom.passes import run_passes
 from xloom.pjrt.transformations import register_transformation
 
