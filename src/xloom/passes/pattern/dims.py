@@ -261,8 +261,12 @@ def taken_apart(dims: Dims, shape: Shape) -> Iterator[Dims]:
 
 
 def sizes(dims: Dims, shape: Shape) -> dict[tuple[int, ...], int]:
-    """How many elements of the program's shape stand for each pattern dimension that is by itself."""
-    return {e.pattern: _size(e.program, shape) for e in dims if len(e.pattern) == 1}
+    """How many elements of the program's shape stand for each pattern dimension that is by itself.
+
+    What is tried may have fewer dimensions than the program has there: those are left out.
+    """
+    alone = [e for e in dims if len(e.pattern) == 1 and all(k < len(shape.dims) for k in e.program)]
+    return {e.pattern: _size(e.program, shape) for e in alone}
 
 
 def lookup(dims: Dims, pattern_dimension: int) -> tuple[int, ...]:
