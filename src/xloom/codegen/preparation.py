@@ -25,11 +25,11 @@ _FIRST = "effect-ordering,call-naming,built-in-call-expansion,lapack-call-expans
 _passes: Callable[[str], Sequence[Pass]] = lru_cache(parse_pipeline)
 
 
-def prepared(module: Module, hooks: Sequence[Hook] = (), fusions: Sequence[Pass] = ()) -> Module:
+def prepared(module: Module, hooks: Sequence[Hook] = (), own: Sequence[Pass] = ()) -> Module:
     """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed.
 
-    `hooks` see the copy at the start of each part of the pipeline, and after each pass that changed it; `fusions` are
-    passes that put what a backend has kernels for into fusions, when all else is simplified.
+    `hooks` see the copy at the start of each part of the pipeline, and after each pass that changed it; `own` are
+    a backend's own passes, which run when all else is simplified and look at what it has kernels for.
     """
     overgrown = overgrown_call(module.entry)
     if overgrown is not None:
@@ -45,7 +45,7 @@ def prepared(module: Module, hooks: Sequence[Hook] = (), fusions: Sequence[Pass]
     # of simplified computations, which some scans need not be loops in, and where products are found
     if any(report.changed for report in run(_passes("scan-expansion,product-blocking"))):
         run(_passes(PIPELINE))
-    run((OrderedOperandRounding(), *fusions, ControlFlowSeparation()))
+    run((OrderedOperandRounding(), *own, ControlFlowSeparation()))
     for computation in module.computations:
         for instruction in computation:
             if instruction.shape.is_dynamic:

@@ -1,4 +1,6 @@
-"""What is done to a module before it is planned: what every backend does, and products fused with their operands."""
+"""What is done to a module before it is planned: what every backend does, large linear algebra by blocks, and
+products fused with their operands.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from xloom.hlo.module import Module
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 
-_FUSIONS = (LinearAlgebraBlocking(), DotOperandFusion())
+_OWN = (LinearAlgebraBlocking(), DotOperandFusion())
 
 
 def prepared(module: Module, hooks: Sequence[Hook] = ()) -> Module:
     """A copy of `module` in the form that the planner takes, as `codegen.preparation` says."""
-    return preparation.prepared(module, hooks, _FUSIONS)
+    return preparation.prepared(module, hooks, _OWN)

@@ -41,8 +41,8 @@ def lowered(module: Module, target: Target) -> DeviceProgram:
     """The program that a module is on a GPU. Raises LoweringError for what has no kernels."""
     if not target.is_gpu:
         raise LoweringError(f"{target.name} is no GPU", hint="name one such as sm_80 or sm_90a")
-    fusions = (LeadingCollectives(),) if _is_spmd(module) else ()
-    schedule = scheduled(prepared(module, fusions=fusions).entry)
+    own = (LeadingCollectives(),) if _is_spmd(module) else ()
+    schedule = scheduled(prepared(module, own=own).entry)
     return lower(assigned(schedule, target))
 
 

@@ -9,9 +9,7 @@ import numpy as np
 
 from xloom.calls import custom_call
 from xloom.cuda.names import PJRT_PLATFORM
-from xloom.jax.callbacks import add_target, as_cpu, callback_of
-
-_TARGET = "xla_buffer_python_cpu_callback"
+from xloom.jax.callbacks import BUFFER_TARGET, as_cpu, callback_of, places_of
 
 
 class Buffer:
@@ -65,11 +63,9 @@ def lower_buffer_callbacks(platform: str) -> None:
 
     buffer_callback._buffer_callback_lowering = lowering
     mlir.register_lowering(buffer_callback.buffer_callback_p, lowering)
-    custom_call(_TARGET)(_call)
-    add_target(_TARGET)
+    custom_call(BUFFER_TARGET)(_call)
 
 
 def _call(out: Any, *inputs: np.ndarray, attributes: Mapping[str, Any]) -> None:
     """Calls the callback that the call's attribute `index` says on the operands' and the results' own memory."""
-    places = out if isinstance(out, tuple) else (out,)
-    callback_of(attributes)(Context(), *(Buffer(array) for array in (*inputs, *places)))
+    callback_of(attributes)(Context(), *(Buffer(array) for array in (*inputs, *places_of(out))))

@@ -17,7 +17,8 @@ from xloom.jax.inherited_rules import AsCpu, is_ours
 from xloom.pjrt.executable import keep_alive_hooks
 
 _TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
-_targets: set[str] = {*_TARGETS}
+BUFFER_TARGET = "xla_buffer_python_cpu_callback"
+"""Of `jax.experimental.buffer_callback`, whose functions get the memory itself."""
 
 
 class _Callback:
@@ -65,14 +66,14 @@ def as_cpu(context: Any, platform: str) -> Any:
     return context.replace(module_context=module_context)
 
 
-def add_target(target: str) -> None:
-    """Lets programs keep the callbacks alive that calls of `target` name."""
-    _targets.add(target)
-
-
 def callback_of(attributes: Mapping[str, Any]) -> Callable[..., Any]:
     """The function that a call's attribute `index` says."""
     return _callbacks[int(attributes["index"])].function
+
+
+def places_of(out: Any) -> tuple[Any, ...]:
+    """The results of a call, also where it has one."""
+    return out if isinstance(out, tuple) else (out,)
 
 
 def lower_callbacks(platform: str) -> None:
@@ -102,7 +103,8 @@ def lower_callbacks(platform: str) -> None:
 
 def _callbacks_of(module: Module) -> list[_Callback]:
     """The callbacks of a program: JAX forgets a program while it still runs."""
-    calls = [i for i in module.instructions if i.opcode == "custom-call" and i["custom_call_target"] in _targets]
+    targets = (*_TARGETS, BUFFER_TARGET)
+    calls = [i for i in module.instructions if i.opcode == "custom-call" and i["custom_call_target"] in targets]
     numbers = [np.asarray(parse_attributes(call.backend_config)["index"]) for call in calls]
     return [_callbacks[int(number)] for number in numbers]
 
@@ -112,8 +114,7 @@ def _call(out: Any, *inputs: Any, attributes: Mapping[str, Any]) -> None:
     # which it may keep: other arrays will be in the program's memory; tokens are None
     copies = [None if value is None else value.copy() for value in inputs]
     results = callback_of(attributes)(*copies)
-    places = out if isinstance(out, tuple) else (out,)
-    for place, value in zip(places, results, strict=True):
+    for place, value in zip(places_of(out), results, strict=True):
         if place is not None:
             place[...] = value
 
@@ -122,7 +123,6 @@ def _call_by_host(out: Any, *inputs: Any, attributes: Mapping[str, Any]) -> None
     """The same for views of arrays on a device: the host waits for what they are made of."""
     copies = [None if value is None else value.to_host() for value in inputs]
     results = callback_of(attributes)(*copies)
-    places = out if isinstance(out, tuple) else (out,)
-    for place, value in zip(places, results, strict=True):
+    for place, value in zip(places_of(out), results, strict=True):
         if place is not None:
             place.from_host(value)

@@ -14,10 +14,10 @@ from xloom.errors import MissingExtraError, UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
 from xloom.jax.registration import is_registered
+from xloom.jax.xla_transforms import INLINED
 from xloom.passes import Pass, PassRun, parse_pipeline, run_passes
 from xloom.pjrt.transformations import register_transformation
 
-_INLINED = "call-inlining,dce"
 _UNFUSED = "fusion-inlining{custom=true},dce"
 _numbers = itertools.count()
 
@@ -57,7 +57,7 @@ class UsePasses:
         return module.to_proto() if self._changed(module) else None
 
     def _of_ours(self, module: Module) -> Module:
-        run_passes(module, _INLINED, verify=False)
+        run_passes(module, INLINED, verify=False)
         self._changed(module)
         return module
 

@@ -13,6 +13,9 @@ from xloom.pjrt.transformations import register_transformation
 
 _Transform = Callable[[bytes], bytes | None]
 
+INLINED = "call-inlining,dce"
+"""What passes see of a module is what JAX lowers without its calls."""
+
 _ends: dict[tuple[str, str, int], list[Callable[[], None]]] = {}
 """What takes a transform away again, by platform, name and stage."""
 _platforms: set[str] = set()
@@ -58,7 +61,7 @@ def _is_ours(client: Any) -> bool:
 
 def _add(platform: str, name: str, stage: int, transform: _Transform) -> None:
     def run(module: Module) -> Module:
-        run_passes(module, "call-inlining,dce", verify=False)
+        run_passes(module, INLINED, verify=False)
         changed = transform(module.to_proto())
         return module if changed is None else decode(changed)
 
