@@ -173,7 +173,7 @@ def test_the_environment_has_what_compiling_does_compared(monkeypatch: pytest.Mo
     monkeypatch.setenv("XLOOM_CHECK", "passes")
     module = parse(LOOP.replace("TRIPS", "3"))
     xl.compile(module)
-    monkeypatch.setattr(prepare, "_FUSIONS", (Does(swap),))
+    monkeypatch.setattr(prepare, "_OWN", (Does(swap),))
     with pytest.raises(WrongValueError, match=r"pass 2 \(wrong\) changed the result"):
         xl.compile(module)
 
