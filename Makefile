@@ -86,10 +86,10 @@ demo: setup ## Custom calls in C and Python; a call that carries its HLO, expand
 	@$(BIN)/python examples/failure.py; status=$$?; \
 	  echo "exit status $$status"; test $$status -eq 1
 
-test: setup lint ## Every test, and of those with many cases that take long a sample; after MINUTES=60 one case of each, for 15 minutes more
-	@$(BIN)/python -m pytest -n 2 --until $$(($(BEGAN) + 60 * $(or $(MINUTES),60)))
+test: setup lint ## Every test that is not long: a case of each, then further ones until MINUTES=13 are over, of many cases a sample
+	@$(BIN)/python -m pytest -n 2 --until $$(($(BEGAN) + 60 * $(or $(MINUTES),13)))
 
-test-all: setup lint ## Every case of every test
+test-all: setup lint ## Every case of every test, the long ones too
 	@$(BIN)/python -m pytest -n 2 --every-case
 
 test-v3: setup ## The compiler's tests with code for x86-64-v3 (AVX2), whatever the host can do
@@ -236,10 +236,11 @@ judge-patterns: judges ## What the library's patterns find in JAX, flax, equinox
 judge-pattern-models: judges ## What each pattern of the library finds in 20 models: [MODEL=gpt2] [OUT=models.jsonl, to go on from]
 	@$(BIN)/python -m tests.judges.pattern_models --model "$(MODEL)" $(if $(OUT),--out "$(OUT)")
 
-judge-distributed: judges ## JAX's tests of several processes against XLA:CPU: FROM=<checkout at jax-v0.10.2> [FILES=array_test,...] [PROCESSES=4]; then faults, each [TIMES=20]
+judge-distributed: judges ## JAX's tests of several processes against XLA:CPU: FROM=<checkout at jax-v0.10.2> [FILES=array_test,...] [PROCESSES=4]; then faults, each [TIMES=20], and our own long tests
 	@$(BIN)/python -m tests.judges.distributed --from "$(FROM)" --processes $(or $(PROCESSES),4) \
 	  $(if $(FILES),--files $(FILES)) --out build/distributed
 	@$(BIN)/python -m tests.judges.faults --times $(or $(TIMES),20)
+	@$(BIN)/python -m pytest -n 2 --every-case tests/distributed
 
 judge-torch-distributed: judges ## torch's distributed tests against Gloo on the CPU, those of its wheel and: [FROM=<checkout of suites adapted to a device>] [XLA=<pytorch/xla's folder test>] [SAMPLE=75]
 	@$(BIN)/python -m tests.judges.torch_distributed --sample $(or $(SAMPLE),75) \

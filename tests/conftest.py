@@ -16,7 +16,9 @@ FURTHER = pytest.StashKey[bool]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the expectations of golden files")
     parser.addoption(
-        "--every-case", action="store_true", help=f"all cases of tests marked `sampled`, of which else {SAMPLE} run"
+        "--every-case",
+        action="store_true",
+        help=f"tests marked `long`, and all cases of tests marked `sampled`, of which else {SAMPLE} run",
     )
     parser.addoption(
         "--until",
@@ -27,6 +29,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Gives to one process all that share what a module's fixture makes: else each of them would make it."""
+    assert isinstance(item, pytest.Function)
+    shared = [name for name, all_ in item._fixtureinfo.name2fixturedefs.items() if all_[-1].scope == "module"]
+    if shared:
+        item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}:{','.join(sorted(shared))}"))
+
+
 def _in_sampling_order(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
     """By a hash of their names: the same each time and in each process."""
     return sorted(cases, key=lambda each: crc32(each.nodeid.encode()))
@@ -34,11 +44,14 @@ def _in_sampling_order(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.hookimpl(trylast=True)  # once it is known which were asked for
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out cases of tests marked `sampled`, and puts one case of each test before all others."""
+    """Leaves out long tests and cases of those marked `sampled`, and puts one case of each test before all others."""
     cases = defaultdict(list)
-    for item in items:
-        cases[item.nodeid.partition("[")[0]].append(item)
     left_out = set()
+    for item in items:
+        if item.get_closest_marker("long") and not config.getoption("--every-case"):
+            left_out.add(item)
+        else:
+            cases[item.nodeid.partition("[")[0]].append(item)
     for test in cases.values():
         ordered = _in_sampling_order(test)
         for case in ordered[1:]:

@@ -45,6 +45,7 @@ def ended():
     return outcome(*FAULTS, limit=LIMIT, timeout=600)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_who_waits_for_a_network_gets_an_error_and_may_go_on(ended, fault):
     for (status, said, errors), pattern in zip(ended[0], FAULTS[fault], strict=True):

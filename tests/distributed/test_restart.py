@@ -55,6 +55,7 @@ def killed_at(step: int, processes: list[subprocess.Popen[str]]) -> None:
     assert re.search(GONE, errors), errors
 
 
+@pytest.mark.long
 def test_plain_training_goes_on_with_the_same_bits(tmp_path):
     def both(folder: Path) -> list[subprocess.Popen[str]]:
         folder.mkdir(exist_ok=True)

@@ -93,6 +93,7 @@ def compiled():
     return finish(start(PROGRAMS, COMPILED))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled(compiled, name):
     check(compiled, name)
@@ -123,6 +124,7 @@ def second_process(of: int) -> int:
     raise AssertionError("no process has rank 1")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds the process to end in /proc")
 def test_the_example_goes_on_when_a_process_was_killed(tmp_path):
     ((status, out, errors),) = finish([job("--steps", "40")])

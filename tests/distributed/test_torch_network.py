@@ -31,6 +31,7 @@ def test_programs():
         check(ended, name)
 
 
+@pytest.mark.long
 def test_torchrun_on_each_machine():
     def job(between: Network, number: int) -> subprocess.Popen[str]:
         # machines have one name here: by it alone torchrun takes one for the other
@@ -55,6 +56,7 @@ def test_torchrun_on_each_machine():
     assert numbers[0] == pytest.approx(numbers[1], abs=1e-4)  # parts of sums are others
 
 
+@pytest.mark.long
 def test_who_dies_on_another_machine_is_named():
     with network(2) as between:
         (_, said, errors), (status, _, _) = finish(

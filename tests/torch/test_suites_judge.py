@@ -47,6 +47,7 @@ SUITE = """
 """
 
 
+@pytest.mark.long
 def test_a_suite_is_judged(tmp_path: Path):
     folder = tmp_path / "suites"
     folder.mkdir()
