@@ -12,7 +12,9 @@ Run = Callable[[], object]
 
 _BLOCK_SECONDS = 0.005  # calls are timed in blocks of about this length: many short ones bear noise better than few
 _BLOCK_CALLS = 20_000
-_PAUSE_SECONDS = 0.002  # long enough for the threads of the others to stop spinning
+_PAUSE_SECONDS = 0.002
+_SPINNING_SECONDS = 0.5
+"""At most: threads of ONNX Runtime spin for 0.06 after a call, those of GNU's OpenMP for 0.01."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,20 @@ def calls_a_block(run: Run) -> int:
 
 
 def block(run: Run, calls: int) -> Block:
-    """The time of so many calls, after one that is not counted."""
-    time.sleep(_PAUSE_SECONDS)
+    """The time of so many calls, after one that is not counted, once no thread of the others spins."""
+    _stand_still()
     run()  # caches hold what the others left
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in range(calls):
         run()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     return Block(wall / calls, cpu / calls)
+
+
+def _stand_still() -> None:
+    end = time.perf_counter() + _SPINNING_SECONDS
+    spins = True
+    while spins and time.perf_counter() < end:
+        cpu = time.process_time()
+        time.sleep(_PAUSE_SECONDS)
+        spins = time.process_time() - cpu > _PAUSE_SECONDS / 4
