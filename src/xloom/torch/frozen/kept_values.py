@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 from weakref import WeakSet, WeakValueDictionary
 
@@ -11,6 +12,8 @@ import torch
 from xloom.torch.frozen.memory_sample import MemorySample
 
 _ALIKE: WeakValueDictionary[str, WeakSet[KeptValues]] = WeakValueDictionary()
+
+_version = attrgetter("_version")
 
 Compute = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
@@ -57,10 +60,14 @@ class KeptValues:
 
 
 def _state(weights: Sequence[torch.Tensor]) -> list[Any] | None:
+    """Of hundreds of weights, before each call: functions of C go over them."""
     try:
-        found: list[Any] = [w._version for w in weights]
+        found: list[Any] = [*map(_version, weights)]
     except RuntimeError:  # inference tensors have none
         return None
-    found += [w.data_ptr() for w in weights]
-    found += [None if w.is_contiguous() else w.stride() for w in weights]
+    found += map(torch.Tensor.data_ptr, weights)
+    are_contiguous = [*map(torch.Tensor.is_contiguous, weights)]
+    found += are_contiguous
+    if not all(are_contiguous):
+        found += map(torch.Tensor.stride, weights)
     return found

@@ -28,11 +28,11 @@ class MemorySample:
         words = (int(addresses.max(initial=first)) - first) // 4 + 1
         self._memory = np.asarray(_Span(first, words if found else 0))
         self._places = (addresses - first) // 4
-        self._values = self._memory.take(self._places)
+        self._values = self._memory.take(self._places).tobytes()
 
     def is_as_it_was(self) -> bool:
         """Whether no word has changed."""
-        return np.array_equal(self._memory.take(self._places), self._values)
+        return self._memory.take(self._places).tobytes() == self._values
 
 
 def _addresses(tensor: torch.Tensor) -> np.ndarray:
