@@ -206,8 +206,8 @@ judge-embedded: setup ## Each operation of the sweep on computed values, in a lo
 	@$(BIN)/python -m tests.judges.composed --types embedded --count $(or $(COUNT),3000) --jobs $(or $(JOBS),2) \
 	  $(if $(OUT),--out "$(OUT)")
 
-judge-jax: judges ## JAX's own tests against XLA:CPU: FROM=<checkout at jax-v0.10.2> [SAMPLE=25] [FILES=lax_test,...|all] [DUT=cpu|xloom] [AS_CPU=1]
-	@$(BIN)/python -m tests.judges.jax_tests --from "$(FROM)" --sample $(or $(SAMPLE),25) --dut $(or $(DUT),cpu) \
+judge-jax: judges ## JAX's own tests against XLA:CPU: FROM=<checkout at jax-v0.10.2> [SAMPLE=25] [SEED=0] [FILES=lax_test,...|all] [DUT=cpu|xloom] [AS_CPU=1]
+	@$(BIN)/python -m tests.judges.jax_tests --from "$(FROM)" --sample $(or $(SAMPLE),25) --seed $(or $(SEED),0) --dut $(or $(DUT),cpu) \
 	  $(if $(AS_CPU),--as-cpu) $(if $(FILES),--files $(FILES)) --out build/jax_tests
 
 judge-op-db: judges ## torch's op_db against the CPU: [DOOR=table|compile|device] [FILTER=conv] [SAMPLES=8] [OUT=op_db.jsonl]

@@ -1,6 +1,6 @@
 """JAX's own tests on xloom and on jaxlib's CPU, the same sample of each file.
 
-    python -m tests.judges.jax_tests --from <checkout of jax-ml/jax at jax-v0.10.2> [--sample 25] [--files lax_test,...]
+    python -m tests.judges.jax_tests --from <checkout of jax-ml/jax at jax-v0.10.2> [--sample 25] [--seed 0] [--files ...]
 
 With `--as-cpu` xloom takes the place of JAX's CPU, in place of a platform of its own. `--files all` are all that there are.
 Verdicts are kept in the folder `--out`, from which a later call goes on where an earlier one has stopped.
@@ -95,6 +95,7 @@ def main() -> int:
     parser.add_argument("--from", dest="checkout", required=True, type=Path)
     parser.add_argument("--files", default=",".join(FILES), help="names of files, separated by commas; or all")
     parser.add_argument("--sample", type=int, default=25, help="how many tests of a file; 0 for all")
+    parser.add_argument("--seed", type=int, default=0, help="chooses another sample")
     parser.add_argument(
         "--dut", default="cpu", help="what tests take xloom for: cpu, or xloom, for which they skip more"
     )
@@ -108,7 +109,7 @@ def main() -> int:
     xloom = "xloom-in-place-of-cpu" if options.as_cpu else f"xloom-as-{options.dut}"
     table: dict[str, Counter[str]] = {}
     for file in all_files(options.checkout) if options.files == "all" else options.files.split(","):
-        ids = runner.sample(file, options.sample, "cpu")
+        ids = runner.sample(file, options.sample, "cpu", options.seed)
         theirs = runner.verdicts(file, "cpu", ids)
         table[file] = compare(file, runner.verdicts(file, xloom, ids), theirs)
     return concluded(table, _line, options.json)
