@@ -308,9 +308,16 @@ def failures():
     )
 
 
+def cost(stage: Any) -> dict[str, float]:
+    return stage.cost_analysis()
+
+
 def compiled():
-    program: Any = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4))).compile()
-    assert program.cost_analysis()["flops"] == 128
+    lowered = jax.jit(lambda x: jax.lax.fori_loop(0, 9, lambda _, y: y @ y, x)).lower(jnp.ones((4, 4)))
+    program: Any = lowered.compile()
+    assert cost(lowered)["flops"] >= 128 and cost(program)["flops"] >= 128
+    program = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4))).compile()
+    assert cost(program)["flops"] == 128
     assert program.memory_analysis().argument_size_in_bytes == 64
     assert "dot" in program.as_text()
     (layout,), _ = program.input_formats

@@ -65,6 +65,7 @@ def _act_as_cpu(platform: str) -> None:
     from xloom.jax.callbacks import lower_callbacks
     from xloom.jax.dlpack import exchange_arrays
     from xloom.jax.ffi_targets import take_registrations
+    from xloom.jax.lowered_cost import analyse_lowered
     from xloom.jax.sharding_inspection import inspect_shardings
     from xloom.jax.xla_transforms import take_transforms
 
@@ -76,6 +77,7 @@ def _act_as_cpu(platform: str) -> None:
     take_registrations(platform)
     inspect_shardings()
     take_transforms(platform)
+    analyse_lowered(platform)
     exchange_arrays(platform)
 
 

@@ -20,6 +20,7 @@ REACHED_INTO = {
     "jax._src.dispatch": "wait_for_tokens",
     "jax._src.dlpack": "_DL_DEVICE_TO_PLATFORM",
     "jax._src.interpreters.mlir": "_platform_specific_lowerings _platforms_with_donation",
+    "jax._src.interpreters.pxla": "MeshComputation",
     "jax._src.lax.control_flow.conditionals": "_cond_lowering _platform_index_lowering cond_p platform_index_p",
     "jax._src.lib._jax": "buffer_to_dlpack_managed_tensor dlpack_managed_tensor_to_buffer",
     "jax._src.lib._profiler": "register_plugin_profiler",

@@ -11,6 +11,7 @@ from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.cost import flops
+from xloom.hlo.cost_analysis import cost_analysis
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.loops import counted_trips
@@ -35,11 +36,8 @@ _READS_PART = having(Trait.READS_PART)
 
 
 def analysis(module: Module, memory: CompiledMemoryStats) -> dict[str, float]:
-    """The cost of a run by XLA's names: `flops` and `bytes accessed`."""
-    return {
-        "flops": float(sum(flops(i) for i in module.entry.instructions)),
-        "bytes accessed": float(memory.argument_bytes + memory.result_bytes),
-    }
+    """The cost of a run by XLA's names; `bytes accessed` are those of arguments and results alone."""
+    return {**cost_analysis(module), "bytes accessed": float(memory.argument_bytes + memory.result_bytes)}
 
 
 class HandOver(Enum):
