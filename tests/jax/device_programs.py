@@ -312,6 +312,9 @@ def started_collectives():
         return first.done().sum(0) + second.done().max(0), product, parallel.psum_start(x, "y").done()
 
     agree(mapped(body, (P("x"), P("x")), (P(), P("x"), P("x"))), X, X * 2)
+    for mesh in meshes():
+        alone = mapped(lambda x: parallel.psum_start(x, "y").done(), P("x", "y"), P("x"))(mesh)
+        assert "all-reduce(" in (alone.lower(X).compile().as_text() or "")
 
 
 def callbacks():

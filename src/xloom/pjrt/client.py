@@ -17,6 +17,7 @@ from xloom.hlo.dtype import from_numpy
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
+from xloom.passes.async_simplification import AsyncSimplification
 from xloom.passes.partitioning import SpmdPartitioning, has_shardings
 from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry
@@ -225,6 +226,7 @@ class Client:
         if options.use_spmd_partitioning and has_shardings(module):
             module = module.clone("")
             SpmdPartitioning().run(module)
+            AsyncSimplification().run(module)  # no backend overlaps them, and texts show none
         if not options.allow_excess_precision:
             module = module.clone("")
             ResultRounding().run(module)
