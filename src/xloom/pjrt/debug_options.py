@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from xloom.pjrt.error import invalid
 from xloom.pjrt.wire import Fields, embedded, fields, message, scalar
@@ -48,26 +48,26 @@ def debug_options_proto(flags: dict[str, bool]) -> bytes:
     return embedded(_DEBUG_OPTIONS, b"".join(scalar(_NUMBERS[name], value) for name, value in flags.items()))
 
 
-def overrides_of(entries: list[int | bytes]) -> Overrides:
-    """Options by name, out of a map of OptionOverrideProtos; numbers with a point are not among ours."""
+def overrides_of(entries: Sequence[int | bytes]) -> Overrides:
+    """Options by name, out of a map of OptionOverrideProtos; numbers with a point are not among ours.
+
+    Raises PjrtError for names that are none of XLA's.
+    """
     found: Overrides = {}
     for entry in entries:
         assert isinstance(entry, bytes)
         row = fields(entry)
         (name,) = row[1]
         assert isinstance(name, bytes)
+        _check_name(name.decode())
         for kind, values in message(row, 2).items():
             value = values[-1]
             if kind in (1, 2, 3):
                 found[name.decode()] = value.decode() if isinstance(value, bytes) else value
-    _check_names(found)
     return found
 
 
-def _check_names(names: Iterable[str]) -> None:
+def _check_name(name: str) -> None:
     """XLA's options are allowed, and hardly any has an effect; others are mistakes."""
-    for name in names:
-        if not name.startswith("xla_"):
-            raise invalid(
-                f"No such compile option: {name!r}", "options of XLA begin with xla_; most have no effect here"
-            )
+    if not name.startswith("xla_"):
+        raise invalid(f"No such compile option: {name!r}", "options of XLA begin with xla_; most have no effect here")
