@@ -36,7 +36,7 @@ class BetweenProcesses:
 
 @dataclass(frozen=True)
 class DirectRun:
-    """Native code, and who it meets on the way."""
+    """Native code, and who it meets on the way: others only where it is cheap."""
 
     code: Direct
     between: BetweenProcesses | None = None

@@ -37,7 +37,7 @@ class Plan:
                 for number, (shape, kind) in enumerate(zip(executable.outputs, executable.output_kinds, strict=True))
             )
             self._struct = PLAN.new(
-                is_native=executable.is_cheap,
+                is_native=executable.is_cheap or between is not None,
                 is_watched=executable.hand_over is HandOver.IF_LONG,
                 main=direct.main,
                 constants=direct.constants,
