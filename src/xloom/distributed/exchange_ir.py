@@ -14,7 +14,6 @@ from xloom.distributed.posting_ir import posting_ir
 from xloom.distributed.records import (
     FIRST_BYTES,
     HEADER,
-    HEADER_BYTES,
     INLINE,
     MPI_FAILED,
     NO_MEMORY,
@@ -50,7 +49,9 @@ declare void @free(ptr)
 ; that cannot be: the run says why.
 define i32 @xloom_exchange(ptr %run, ptr %record, ptr %left) {{
 entry:
-  %start = call i64 @now()
+  %start = alloca i64
+  %begins = call i64 @wait_begins()
+  store i64 %begins, ptr %start
 {field("num.peers", "record", RECORD, "num_peers")}
 {field("peers", "record", RECORD, "peers", "ptr")}
 {field("header", "record", RECORD, "header", "ptr")}
@@ -82,6 +83,7 @@ first:
 {field("p.sent", "p", PEER, "sent", "ptr")}
 {field("p.num.sent", "p", PEER, "num_sent")}
 {field("p.sent.bytes", "p", PEER, "sent_bytes")}
+{field("p.header", "p", PEER, "header_bytes")}
   %in = getelementptr i8, ptr %memory, i64 %p.in
   %out = getelementptr i8, ptr %memory, i64 %p.out
   %n.received = call i64 @post(ptr %run, i1 false, ptr %in, i64 {FIRST_BYTES}, i64 %p.rank, i64 %p.tag, ptr %requests,
@@ -89,19 +91,21 @@ first:
   %receives = icmp sge i64 %n.received, 0
   br i1 %receives, label %write, label %failed
 write:
-  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %header, i64 {HEADER_BYTES}, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %header, i64 %p.header, i1 false)
+  %out.nbytes = getelementptr i8, ptr %out, i64 {HEADER.offset("nbytes")}
+  store i64 %p.header, ptr %out.nbytes
   %out.run = getelementptr i8, ptr %out, i64 {HEADER.offset("run")}
   %p.number = call i64 @number_of(ptr %run, ptr %p)
   store i64 %p.number, ptr %out.run
   %is.inline = icmp ule i64 %p.sent.bytes, {INLINE}
   br i1 %is.inline, label %pack, label %send
 pack:
-  %payload = getelementptr i8, ptr %out, i64 {HEADER_BYTES}
+  %payload = getelementptr i8, ptr %out, i64 %p.header
   call void @copy_segments(ptr %left, ptr %p.sent, i64 %p.num.sent, ptr %payload, i1 true)
-  %with.payload = add i64 %p.sent.bytes, {HEADER_BYTES}
+  %with.payload = add i64 %p.sent.bytes, %p.header
   br label %send
 send:
-  %size = phi i64 [ {HEADER_BYTES}, %write ], [ %with.payload, %pack ]
+  %size = phi i64 [ %p.header, %write ], [ %with.payload, %pack ]
   %n.sent = call i64 @post(ptr %run, i1 true, ptr %out, i64 %size, i64 %p.rank, i64 %p.tag, ptr %requests, ptr %owners,
                            i64 %k, i64 %n.received)
   %sends = icmp sge i64 %n.sent, 0
@@ -114,7 +118,7 @@ first.sent:
 
 next.answer:
   %a = phi i64 [ 0, %next.first ], [ %a.next, %answered ]
-  %a.start = call i64 @now()
+  %a.start = call i64 @wait_begins()
   %answers.left = icmp ult i64 %a, %num.peers
   br i1 %answers.left, label %answer, label %next.data
 answer:
@@ -130,7 +134,7 @@ answer:
   %a.request = getelementptr ptr, ptr %requests, i64 %a.twice
   br label %wait
 wait:
-  %waiting = call i64 @wait_for(ptr %run, ptr %record, ptr %a.request, i64 %start)
+  %waiting = call i64 @wait_for(ptr %run, ptr %record, ptr %a.request, ptr %start)
   %is.waited = icmp eq i64 %waiting, 0
   br i1 %is.waited, label %judge, label %failed
 judge:
@@ -142,20 +146,23 @@ repeat:
   %is.posted = icmp sge i64 %posted, 0
   br i1 %is.posted, label %wait, label %failed
 fits:
+  %q.header.place = getelementptr i8, ptr %q, i64 {PEER.offset("header_bytes")}
+  store i64 {HEADER.size}, ptr %q.header.place
+{field("came.header", "message", HEADER, "nbytes")}
   %came.inline = icmp ule i64 %q.received.bytes, {INLINE}
   br i1 %came.inline, label %unpack, label %await.sent
 unpack:
-  %q.payload = getelementptr i8, ptr %message, i64 {HEADER_BYTES}
+  %q.payload = getelementptr i8, ptr %message, i64 %came.header
   call void @copy_segments(ptr %left, ptr %q.received, i64 %q.num.received, ptr %q.payload, i1 false)
   br label %await.sent
 await.sent:
   %sent.request = getelementptr ptr, ptr %a.request, i64 1
-  %sending = call i64 @wait_for(ptr %run, ptr %record, ptr %sent.request, i64 %start)
+  %sending = call i64 @wait_for(ptr %run, ptr %record, ptr %sent.request, ptr %start)
   %is.sent = icmp eq i64 %sending, 0
   br i1 %is.sent, label %answered, label %failed
 answered:
   %q.number = call i64 @number_of(ptr %run, ptr %q)
-  call void @note_wait(ptr %record, i64 %a, i64 %q.number, i64 %start, i64 %a.start)
+  call void @note_wait(ptr %record, i64 %a, i64 %q.number, i64 %begins, i64 %a.start)
   %a.next = add i64 %a, 1
   br label %next.answer
 
@@ -228,7 +235,7 @@ next.end:
   br i1 %ends.left, label %end.one, label %end.all
 end.one:
   %e.request = getelementptr ptr, ptr %requests, i64 %e
-  %ending = call i64 @wait_for(ptr %run, ptr %record, ptr %e.request, i64 %start)
+  %ending = call i64 @wait_for(ptr %run, ptr %record, ptr %e.request, ptr %start)
   %e.owner.place = getelementptr i64, ptr %owners, i64 %e
   %e.owner = load i64, ptr %e.owner.place
   %e.peer = lshr i64 %e.owner, 1
@@ -268,7 +275,7 @@ is.unpacked:
   %u.next = add i64 %u, 1
   br label %next.unpacked
 all:
-  call void @note_wait(ptr %record, i64 {WHOLE}, i64 0, i64 %start, i64 %start)
+  call void @note_wait(ptr %record, i64 {WHOLE}, i64 0, i64 %begins, i64 %begins)
   ret i32 0
 
 failed:
@@ -288,8 +295,8 @@ failed:
   %peer.named = and i1 %is.other, %is.told
   %told.peer = sub i64 %other, 1
   %peer = select i1 %peer.named, i64 %told.peer, i64 %at.peer
-  call void @give_up(ptr %run, ptr %record, i64 %kind, i64 %peer, i64 %start, ptr %requests, ptr %owners, i64 %count)
-  call void @note_wait(ptr %record, i64 {WHOLE}, i64 0, i64 %start, i64 %start)
+  call void @give_up(ptr %run, ptr %record, i64 %kind, i64 %peer, ptr %start, ptr %requests, ptr %owners, i64 %count)
+  call void @note_wait(ptr %record, i64 {WHOLE}, i64 0, i64 %begins, i64 %begins)
   ret i32 1
 }}
 """

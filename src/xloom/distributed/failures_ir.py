@@ -17,6 +17,8 @@ FACTOR = 16
 def failures_ir(tags: Tags) -> str:
     """`failed_peer`, `judge`, `give_up`, `xloom_announce`, and what a run's number in messages is."""
     return f"""
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
 define internal void @note_number(ptr %run, i32 %number) {{
   %wide = zext i32 %number to i64
   %place = getelementptr i8, ptr %run, i64 {RUN.offset("error_number")}
@@ -84,7 +86,9 @@ none:
 ; Keep another process's header for the message about what went wrong.
 define internal void @keep(ptr %run, ptr %header) {{
 {field("kept", "run", RUN, "their_header", "ptr")}
-  call void @llvm.memcpy.p0.p0.i64(ptr %kept, ptr %header, i64 {HEADER_BYTES}, i1 false)
+{field("nbytes", "header", HEADER, "nbytes")}
+  call void @llvm.memset.p0.i64(ptr %kept, i8 0, i64 {HEADER_BYTES}, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %kept, ptr %header, i64 %nbytes, i1 false)
   ret void
 }}
 
@@ -113,8 +117,19 @@ bad:
   ret i64 %verdict
 }}
 
+; Nanoseconds since *%start, which is noted now unless it has been.
+define internal i64 @waited(ptr %start) {{
+  %now = call i64 @now()
+  %noted = load i64, ptr %start
+  %is.new = icmp eq i64 %noted, 0
+  %since = select i1 %is.new, i64 %now, i64 %noted
+  store i64 %since, ptr %start
+  %nanoseconds = sub i64 %now, %since
+  ret i64 %nanoseconds
+}}
+
 ; Say what went wrong, unless another group has; give up what is under way, with the memory that it may still touch.
-define internal void @give_up(ptr %run, ptr %record, i64 %error, i64 %peer, i64 %start, ptr %requests, ptr %owners,
+define internal void @give_up(ptr %run, ptr %record, i64 %error, i64 %peer, ptr %start, ptr %requests, ptr %owners,
                               i64 %count) {{
 entry:
   %error.place = getelementptr i8, ptr %run, i64 {RUN.offset("error")}
@@ -126,8 +141,7 @@ say:
   store ptr %record, ptr %record.place
   %peer.place = getelementptr i8, ptr %run, i64 {RUN.offset("error_peer")}
   store i64 %peer, ptr %peer.place
-  %now = call i64 @now()
-  %waited = sub i64 %now, %start
+  %waited = call i64 @waited(ptr %start)
   %waited.place = getelementptr i8, ptr %run, i64 {RUN.offset("waited")}
   store i64 %waited, ptr %waited.place
   br label %free.all

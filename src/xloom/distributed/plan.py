@@ -60,6 +60,8 @@ class Plan:
         self._kept: list[Any] = []
         self.exchanges: dict[int, Exchange] = {}
         """By the address of a record."""
+        self.labels: dict[tuple[int, int], str] = {}
+        """What collectives are called, by the numbers of the program and the collective in headers."""
         self._program = _number("\n".join([declared, *(site.signature for site in sites)]))
         records = [0] * max(1, len(sites) * len(places))
         for number, site in enumerate(sites):
@@ -118,6 +120,7 @@ class Plan:
                     message_in=layout.take(FIRST_BYTES),
                     packed_out=layout.take(out_bytes if packs_out and out_bytes > INLINE else 0),
                     packed_in=layout.take(in_bytes if packs_in and in_bytes > INLINE else 0),
+                    header_bytes=HEADER_BYTES,
                 )
             )
         devices_here = tuple(self._places[d][1] for d in here)
@@ -154,12 +157,13 @@ class Plan:
 
     def _header(self, number: int, site: CollectiveSite) -> int:
         collective = _number(f"{number} {site.signature}")
+        self.labels[self._program, collective] = site.label
         return self._kept_at(header(site.label, collective, self._program))
 
 
 def header(text: str, collective: int = 0, program: int = 0, run: int = 0) -> Any:
     """The bytes of a message's header."""
-    fields = HEADER.new(collective=collective, program=program, run=run)
+    fields = HEADER.new(collective=collective, program=program, run=run, nbytes=HEADER_BYTES)
     room = HEADER_BYTES - HEADER.size
     return ctypes.create_string_buffer(bytes(fields) + text.encode("utf-8", "replace")[: room - 1], HEADER_BYTES)
 

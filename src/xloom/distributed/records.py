@@ -57,9 +57,11 @@ PEER = StructLayout(
     "message_in",
     "packed_out",
     "packed_in",
+    "header_bytes",
 )
-"""What goes to another process, and comes from there. `sent` and `received` are tables of SEGMENT's; the last four are
-offsets in the staging memory."""
+"""What goes to another process, and comes from there. `sent` and `received` are tables of SEGMENT's; the four from
+`message_out` on are offsets in the staging memory. `header_bytes` are those of the headers that it is sent: with their
+text until one of it has come that fits, which shows that it has the text itself."""
 
 SEGMENT = StructLayout("device", "operand", "offset", "nbytes", "count", "stride")
 """Blocks of an operand of a device."""
@@ -72,9 +74,10 @@ POINTER_AT = StructLayout("at", "target")
 DEVICE_AT = StructLayout("device", "at")
 """A device of another process, and the offset of the table of its operands."""
 
-HEADER = StructLayout("collective", "program", "run")
-"""How a message begins; a text follows that says what it is, or why the sender's run has failed."""
+HEADER = StructLayout("collective", "program", "run", "nbytes")
+"""How a message begins. Within its `nbytes` a text may say what it is, or why the sender's run has failed."""
 HEADER_BYTES = 512
+"""With a text."""
 INLINE = 1 << 14
 """So many bytes at most come in the same message as the header, which they are copied for."""
 FIRST_BYTES = HEADER_BYTES + INLINE

@@ -70,6 +70,7 @@ class Processes:
         self._lock = threading.Lock()
         self._active: WeakSet[Run] = WeakSet()
         self._plans: WeakSet[Plan] = WeakSet()
+        self._labels: dict[tuple[int, int], str] = {}
         self._gone: dict[int, str] = {}
         self._announced: list[Any] = []
         watch(self._trace)
@@ -78,8 +79,13 @@ class Processes:
         """The collectives of a program whose devices have these processes and ids; see `Plan`."""
         plan = Plan(sites, places, self.process, self.communicator.ranks, self._tags, self._stagings, declared)
         self._plans.add(plan)
+        self._labels.update(plan.labels)
         self._waits.add(plan.exchanges)
         return plan
+
+    def label(self, program: int, collective: int) -> str:
+        """What a collective is called that this process has had, by the numbers in its header."""
+        return self._labels[program, collective]
 
     def _trace(self, _: bool) -> None:
         self._waits.end()
@@ -221,6 +227,15 @@ class Run:
             others.sort(key=lambda other: other == late)
         return others
 
+    def _their_field(self, field: str) -> int:
+        return ctypes.c_uint64.from_buffer(self._theirs, HEADER.offset(field)).value
+
+    def _their_text(self) -> str:
+        """What came with another process's header; or, where none did, what this one calls such a collective."""
+        if self._their_field("nbytes") == HEADER.size:
+            return self._processes.label(self._their_field("program"), self._their_field("collective"))
+        return ctypes.string_at(ctypes.addressof(self._theirs) + HEADER.size).decode("utf-8", "replace")
+
     @property
     def failure(self) -> DistributedError | None:
         """What went wrong between processes, if anything did."""
@@ -232,8 +247,8 @@ class Run:
         site, other = exchange.site, exchange.peers[self._get("error_peer")]
         seconds = self._get("waited") / 1e9
         number = int(self._numbers[other])
-        their_number = ctypes.c_uint64.from_buffer(self._theirs, HEADER.offset("run")).value
-        theirs = ctypes.string_at(ctypes.addressof(self._theirs) + HEADER.size).decode("utf-8", "replace")
+        their_number = self._their_field("run")
+        theirs = self._their_text()
         if error == TIMED_OUT:
             message = (
                 f"process {me} has waited {seconds:.1f} s for process {other}, which does not come to {site.label}"

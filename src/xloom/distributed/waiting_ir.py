@@ -20,8 +20,8 @@ def waiting_ir() -> str:
     """`wait_for`."""
     return f"""
 ; Wait for a request: 0, or an error; that a peer has failed is PEER_FAILED and {FACTOR} times
-; its number from 1 on.
-define internal i64 @wait_for(ptr %run, ptr %record, ptr %request, i64 %start) {{
+; its number from 1 on. Since when it waits is at %start, or 0 is there before that had to be known.
+define internal i64 @wait_for(ptr %run, ptr %record, ptr %request, ptr %start) {{
 entry:
   %flag = alloca i32
   %sleep = alloca [2 x i64]
@@ -51,8 +51,7 @@ check:
   %is.stopped = icmp ne i64 %stop, 0
   br i1 %is.stopped, label %stopped, label %clock
 clock:
-  %now = call i64 @now()
-  %waited = sub i64 %now, %start
+  %waited = call i64 @waited(ptr %start)
 {field("timeout", "run", RUN, "timeout")}
   %is.late = icmp ugt i64 %waited, %timeout
   br i1 %is.late, label %late, label %ask

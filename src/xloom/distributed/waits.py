@@ -84,7 +84,8 @@ class Waits:
 
 
 def waits_ir() -> str:
-    """`note_wait(record, peer, run, began, start)`: writes a row, which ends now, while a trace is being taken."""
+    """`note_wait(record, peer, run, began, start)`: writes a row, which ends now, while a trace is being taken; and
+    `wait_begins`, the time, or 0 while no trace is being taken, of which no row is written."""
     words = 1 + len(_COLUMNS)
     values = ("%record.word", "%peer", "%number", "%began", "%start", "%end")
     stores = "\n".join(
@@ -93,11 +94,26 @@ def waits_ir() -> str:
     )
     return f"""
 @{WAITS} = external global [2 x i64]
+define internal i64 @wait_begins() {{
+entry:
+  %is.read = load atomic i64, ptr @{WAITS} monotonic, align 8
+  %is.on = icmp ne i64 %is.read, 0
+  br i1 %is.on, label %look, label %done
+look:
+  %now = call i64 @now()
+  br label %done
+done:
+  %begins = phi i64 [ 0, %entry ], [ %now, %look ]
+  ret i64 %begins
+}}
+
 define internal void @note_wait(ptr %record, i64 %peer, i64 %number, i64 %began, i64 %start) {{
 entry:
   %is.read = load atomic i64, ptr @{WAITS} monotonic, align 8
   %is.on = icmp ne i64 %is.read, 0
-  br i1 %is.on, label %write, label %done
+  %was.on = icmp ne i64 %start, 0
+  %is.whole = and i1 %is.on, %was.on
+  br i1 %is.whole, label %write, label %done
 write:
   %end = call i64 @now()
   %record.word = ptrtoint ptr %record to i64

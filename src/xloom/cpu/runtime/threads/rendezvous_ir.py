@@ -76,7 +76,14 @@ leave:
 look.first:
   %generation = load atomic i32, ptr %cell acquire, align 4
   %is.broken = icmp slt i32 %generation, 0
-  br i1 %is.broken, label %broken, label %arrive
+  br i1 %is.broken, label %broken, label %enter
+enter:
+  %stays.here = icmp eq ptr %of.others, null
+  %opens = or i1 %stays.here, %leaves
+  %is.one = icmp eq i64 %members, 1
+  br i1 %is.one, label %only, label %arrive
+only: ; nobody of this process watches the cell
+  br i1 %opens, label %met, label %exchange
 arrive:
   %before = atomicrmw add ptr %there, i32 1 acq_rel
   %count = add i32 %before, 1
@@ -84,15 +91,15 @@ arrive:
   %all = icmp eq i32 %count, %members.32
   br i1 %all, label %last, label %watch
 last:
-  %stays.here = icmp eq ptr %of.others, null
-  %opens = or i1 %stays.here, %leaves
   br i1 %opens, label %open, label %exchange
 exchange:
   %function.place = getelementptr ptr, ptr %run, i64 {EXCHANGE}
   %function = load ptr, ptr %function.place
   %failed = call i32 %function(ptr %run, ptr %of.others, ptr %left)
   %is.here = icmp eq i32 %failed, 0
-  br i1 %is.here, label %open, label %broken
+  br i1 %is.here, label %here.all, label %broken
+here.all:
+  br i1 %is.one, label %met, label %open
 open:
   store atomic i32 0, ptr %there monotonic, align 4
   %old = atomicrmw add ptr %cell, i32 1 release
