@@ -4,6 +4,9 @@ python -m benchmarks.collectives [--processes 2] [--rounds 3] [--sizes 8,65536]
 
 Each side has processes of its own, one device in each, which are started in turns: a ratio is the median of those of
 the rounds. With more processes than cores all sides wait for the scheduler. There is at least one float per process.
+
+"In a program" is what one of many collectives takes that follow each other in one program, against as many calls of
+MPI from native code; "a program each" has JAX's dispatch in it, which "nothing" shows by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import os
 import statistics
 from collections import defaultdict
 
-from benchmarks.collectives_side import OPERATIONS
+from benchmarks.collectives_side import NOTHING, OPERATIONS
 from benchmarks.processes import said
 
 SIDES = {
@@ -21,16 +24,17 @@ SIDES = {
     "mpi": {"JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": "1"},
     "gloo": {"JAX_PLATFORMS": "cpu"},
 }
+WAYS = {"chained": "in a program", "alone": "a program each"}
 SIZES = ",".join(str(8 << 3 * k) for k in range(8)) + f",{1 << 26}"
 
-Times = dict[tuple[str, int], float]
+Times = dict[tuple[str, str, int], float]
 
 
 def measure(side: str, processes: int, sizes: str) -> Times:
-    """Seconds by operation and bytes, as the first process saw them."""
+    """Seconds by way, operation and bytes, as the first process saw them."""
     lines = said("benchmarks.collectives_side", side, processes, sizes.split(","), SIDES[side])
-    rows = [line.split() for line in lines if line.startswith(OPERATIONS)]  # Gloo talks too
-    return {(name, int(size)): float(taken) for name, size, taken in rows}
+    rows = [line.split() for line in lines if line.startswith(tuple(WAYS))]  # Gloo talks too
+    return {(way, name, int(size)): float(taken) for way, name, size, taken in rows}
 
 
 def main() -> None:
@@ -45,14 +49,26 @@ def main() -> None:
         for side in SIDES:
             rounds[side].append(measure(side, options.processes, options.sizes))
     print(f"{options.processes} processes on {os.cpu_count()} cores\n")
-    print("| operation | bytes | xloom, µs | of MPI's | of Gloo's |\n|---|---|---|---|---|")
-    for key in rounds["xloom"][0]:
-        ours = [each[key] for each in rounds["xloom"]]
-        of = {
-            side: statistics.median(mine / each[key] for mine, each in zip(ours, rounds[side], strict=True))
-            for side in ("mpi", "gloo")
-        }
-        print(f"| {key[0]} | {key[1]} | {min(ours) * 1e6:.1f} | {of['mpi']:.2f} | {of['gloo']:.2f} |")
+    columns = "".join(f" {title}, µs | of MPI's | of Gloo's |" for title in WAYS.values())
+    print(f"| operation | bytes |{columns}\n|---|---|{'---|' * 3 * len(WAYS)}")
+    for name in OPERATIONS:
+        for size in map(int, options.sizes.split(",")):
+            print(f"| {name} | {size} |", *(_cells(rounds, (way, name, size)) for way in WAYS))
+
+
+def _cells(rounds: dict[str, list[Times]], key: tuple[str, str, int]) -> str:
+    """The best time, and the medians of the ratios to the others'."""
+    way, name, _ = key
+    if name == NOTHING and way == "chained":
+        return "- | - | - |"
+    ours = [each[key] for each in rounds["xloom"]]
+    ratios = []
+    for side in ("mpi", "gloo"):
+        if side == "mpi" and name == NOTHING:
+            ratios.append("-")
+            continue
+        ratios.append(f"{statistics.median(a / b[key] for a, b in zip(ours, rounds[side], strict=True)):.2f}")
+    return f"{min(ours) * 1e6:.1f} | {ratios[0]} | {ratios[1]} |"
 
 
 if __name__ == "__main__":

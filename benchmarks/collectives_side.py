@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,66 +16,61 @@ from jax.sharding import PartitionSpec as P
 
 SECONDS = 0.4
 """Of one measurement, about."""
-FLOAT32 = 0x210  # MPI_FLOAT and MPI_SUM of the standard ABI
-SUM = 0x21
-OPERATIONS = ("psum", "all-gather", "reduce-scatter", "all-to-all", "permute")
+COLLECTIVES = ("psum", "all-gather", "reduce-scatter", "all-to-all", "permute")
+NOTHING = "nothing"
+"""A program among all devices in which these exchange nothing."""
+OPERATIONS = (*COLLECTIVES, NOTHING)
+
+Make = Callable[[str, int, int], Callable[[], Any]]
 
 
-def of_jax(process: int, count: int) -> Iterator[tuple[str, Callable[[int], Callable[[], Any]]]]:
-    """What makes a call, by its operation; `size` are the bytes of the operand, for all-gather of the result.
+def of_jax(process: int, count: int) -> Make:
+    """What makes a call of a program with so many collectives, one after another, by their name and bytes.
 
-    There is at least one element per process.
+    These are the bytes of the larger side; there is at least one element per process. What a collective gives the next
+    one takes, so that none can be left out, nor be done with another one.
     """
     mesh = Mesh(np.array(jax.devices()), "x")
     pairs = [(k, (k + 1) % count) for k in range(count)]
-    functions = {
-        "psum": partial(lax.psum, axis_name="x"),
-        "all-gather": partial(lax.all_gather, axis_name="x", tiled=True),
-        "reduce-scatter": partial(lax.psum_scatter, axis_name="x", tiled=True),
-        "all-to-all": partial(lax.all_to_all, axis_name="x", split_axis=0, concat_axis=0, tiled=True),
-        "permute": partial(lax.ppermute, axis_name="x", perm=pairs),
+
+    def part(x: Any) -> Any:
+        return lax.dynamic_slice_in_dim(x, lax.axis_index("x") * (len(x) // count), len(x) // count)
+
+    def whole(x: Any, part: Any) -> Any:
+        return lax.dynamic_update_slice_in_dim(x, part, 0, 0)
+
+    alone: dict[str, Callable[[Any], Any]] = {
+        "psum": lambda x: lax.psum(x, "x"),
+        "all-gather": lambda x: lax.all_gather(x, "x", tiled=True),
+        "reduce-scatter": lambda x: lax.psum_scatter(x, "x", tiled=True),
+        "all-to-all": lambda x: lax.all_to_all(x, "x", 0, 0, tiled=True),
+        "permute": lambda x: lax.ppermute(x, "x", pairs),
+        NOTHING: lambda x: x + 1,
+    }
+    chained = {
+        **alone,
+        "all-gather": lambda x: alone["all-gather"](part(x)),
+        "reduce-scatter": lambda x: whole(x, alone["reduce-scatter"](x)),
     }
 
-    def make(name: str, size: int) -> Callable[[], Any]:
-        n = max(size // 4, count) // (count if name == "all-gather" else 1)
-        x = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), np.ones(n, np.float32))
-        call = jax.jit(jax.shard_map(functions[name], mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))
+    def make(name: str, size: int, calls: int) -> Callable[[], Any]:
+        n = max(size // 4, count) // (count if name == "all-gather" and calls == 1 else 1)
+        x = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), np.zeros(n, np.float32))
+
+        def program(x: Any) -> Any:
+            return alone[name](x) if calls == 1 else lax.fori_loop(0, calls, lambda _, x: chained[name](x), x)
+
+        call = jax.jit(jax.shard_map(program, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))
         return lambda: call(x).block_until_ready()
 
-    for name in functions:
-        yield name, partial(make, name)
+    return make
 
 
-def of_mpi(process: int, count: int) -> Iterator[tuple[str, Callable[[int], Callable[[], Any]]]]:
+def of_mpi(process: int, count: int) -> Make:
     """The same by MPI itself."""
-    from xloom.distributed import library
-    from xloom.distributed.communicator import COMM_WORLD
+    from benchmarks.collectives_mpi import collectives
 
-    mpi = library.library()
-    world, kind, plus = ctypes.c_void_p(COMM_WORLD), ctypes.c_void_p(FLOAT32), ctypes.c_void_p(SUM)
-
-    def make(name: str, size: int) -> Callable[[], Any]:
-        n = max(size // 4, count)
-        x, y = np.ones(n, np.float32), np.empty(n, np.float32)
-        source, target, part = ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), n // count
-        calls = {
-            "psum": lambda: mpi.MPI_Allreduce(source, target, n, kind, plus, world),
-            "all-gather": lambda: mpi.MPI_Allgather(source, part, kind, target, part, kind, world),
-            "reduce-scatter": lambda: mpi.MPI_Reduce_scatter_block(source, target, part, kind, plus, world),
-            "all-to-all": lambda: mpi.MPI_Alltoall(source, part, kind, target, part, kind, world),
-            "permute": lambda: mpi.MPI_Sendrecv(
-                source, n, kind, (process + 1) % count, 0, target, n, kind, (process - 1) % count, 0, world, None
-            ),
-        }
-        call, kept = calls[name], (x, y)
-
-        def run() -> Any:
-            assert not call() and kept
-
-        return run
-
-    for name in OPERATIONS:
-        yield name, partial(make, name)
+    return collectives(process, count)
 
 
 def measured(run: Callable[[], Any], repeats: int) -> float:
@@ -91,19 +84,24 @@ def measured(run: Callable[[], Any], repeats: int) -> float:
 
 
 def main() -> None:
-    """Measures every operation at every size."""
+    """Measures every operation at every size: one in each program, and many in one."""
     side, process, count, port, *sizes = sys.argv[1:]
     jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
     assert jax.process_count() == int(count)
-    for name, make in (of_mpi if side == "mpi" else of_jax)(int(process), int(count)):
+    make = (of_mpi if side == "mpi" else of_jax)(int(process), int(count))
+    for name in COLLECTIVES if side == "mpi" else OPERATIONS:
         for size in map(int, sizes):
-            run = make(size)
-            for _ in range(3):
-                run()
-            repeats = max(7, min(1000, int(SECONDS * 3e8 / (size + 3e4))))  # all must agree on how often
-            taken = measured(run, repeats)
-            if process == "0":
-                print(name, size, taken, flush=True)
+            most = int(SECONDS * 3e8 / (size + 3e4))  # all must agree on how often
+            calls = max(4, min(200, most // 10))
+            for way, number, repeats in (("alone", 1, max(7, min(1000, most))), ("chained", calls, 10)):
+                if name == NOTHING and number > 1:
+                    continue
+                run = make(name, size, number)
+                for _ in range(3):
+                    run()
+                taken = measured(run, repeats) / number
+                if process == "0":
+                    print(way, name, size, taken, flush=True)
 
 
 if __name__ == "__main__":
