@@ -94,6 +94,38 @@ def by_native_code():
     assert not seen, f"Python began {len(seen)} of 10 runs"
 
 
+def where_it_belongs():
+    """What arrives where the copy of it belongs: with the header, behind it, and by parts along other dimensions."""
+    n = jax.process_count()
+
+    def all_kinds(x):
+        x = x[0]
+        rows = x.reshape(n, -1)
+        gathered, both = lax.all_gather(x, "x"), lax.all_gather((x, -x), "x", axis=1)
+        mixed = [lax.all_to_all(rows, "x", k, k, tiled=True) for k in range(2)]
+        parts = lax.psum_scatter(rows, "x"), lax.psum_scatter(rows.T, "x", scatter_dimension=1)
+        moved = lax.ppermute((x, x + 1), "x", [(k, (k + 1) % n) for k in range(n)])
+        found = (gathered, both, mixed, lax.psum((x, 2 * x), "x"), parts, moved, lax.ppermute(x, "x", [(0, n - 1)]))
+        return jax.tree.map(lambda leaf: leaf[None], found)
+
+    me = jax.process_index()
+    for size in (8, 2 << 10, 1 << 16):
+        value = numbers(size)
+        found = jax.tree.map(local, mapped(all_kinds)(array(value)))
+        gathered, both, mixed, sums, parts, moved, last = found
+        rows = value.reshape(n, n, -1)
+        np.testing.assert_array_equal(gathered, value)
+        np.testing.assert_array_equal(both, (value.T, -value.T))
+        np.testing.assert_array_equal(mixed[0], rows[:, me])
+        columns = rows.reshape(n, n, n, -1)[:, :, me]
+        np.testing.assert_array_equal(mixed[1], columns.transpose(1, 0, 2).reshape(n, -1))
+        np.testing.assert_array_equal(sums, (value.sum(0), 2 * value.sum(0)))
+        np.testing.assert_array_equal(parts[0], rows[:, me].sum(0))
+        np.testing.assert_array_equal(parts[1], rows[:, me].sum(0))
+        np.testing.assert_array_equal(moved, (value[me - 1], value[me - 1] + 1))
+        np.testing.assert_array_equal(last, value[0] if me == n - 1 else 0 * value[0])
+
+
 def brief_and_slow():
     """In an order that both processes have."""
     order = random.Random(1)

@@ -10,7 +10,15 @@ from xloom.distributed import library
 pytest.importorskip("jax")
 
 PROGRAMS = Path(__file__).with_name("one_device.py")
-NAMES = ["brief", "by_native_code", "brief_and_slow", "in_place", "beside_programs_of_one_process", "refused"]
+NAMES = [
+    "brief",
+    "by_native_code",
+    "where_it_belongs",
+    "brief_and_slow",
+    "in_place",
+    "beside_programs_of_one_process",
+    "refused",
+]
 
 pytestmark = pytest.mark.skipif(not library.find().path, reason=library.find().why_not)
 

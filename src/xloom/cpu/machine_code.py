@@ -11,6 +11,7 @@ from functools import partial
 from xloom import trace
 from xloom.cpu.constant_arrays import constant_arrays
 from xloom.cpu.custom_calls import native_call
+from xloom.cpu.entry.collective_sites import with_origins
 from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.lower import lowered
@@ -45,7 +46,7 @@ def serialized(
         constants,
         CompiledMemoryStats.of(assignment, program),
         aligned_results=sorted(program.aligned_results),
-        collectives=program.collectives,
+        collectives=with_origins(program.collectives, module),
     )
     calls = program.native_calls
     if calls and not program.imports:

@@ -20,6 +20,7 @@ from xloom.distributed.records import (
     PEER,
     PEER_FAILED,
     RECORD,
+    RUN,
 )
 from xloom.distributed.staging_ir import staging_ir
 from xloom.distributed.struct_ir import field, row
@@ -205,7 +206,7 @@ data.received:
   %m.received = phi i64 [ %m, %data ], [ %m.1, %receive.packed ], [ %m.2, %receive.segments ]
   %data.receives = icmp sge i64 %m.received, 0
   %data.goes = icmp ugt i64 %r.sent.bytes, {INLINE}
-  br i1 %data.receives, label %may.send, label %failed
+  br i1 %data.receives, label %may.send, label %failed.at.data
 may.send:
   br i1 %data.goes, label %send.data, label %data.posted
 send.data:
@@ -224,7 +225,7 @@ send.segments:
 data.posted:
   %m.sent = phi i64 [ %m.received, %may.send ], [ %m.3, %send.packed ], [ %m.4, %send.segments ]
   %data.is.sent = icmp sge i64 %m.sent, 0
-  br i1 %data.is.sent, label %data.sent, label %failed
+  br i1 %data.is.sent, label %data.sent, label %failed.at.data
 data.sent:
   %d.next = add i64 %d, 1
   br label %next.data
@@ -240,7 +241,7 @@ end.one:
   %e.owner = load i64, ptr %e.owner.place
   %e.peer = lshr i64 %e.owner, 1
   %is.ended = icmp eq i64 %ending, 0
-  br i1 %is.ended, label %ended, label %failed
+  br i1 %is.ended, label %ended, label %failed.at.data
 ended:
   %e.next = add i64 %e, 1
   br label %next.end
@@ -278,16 +279,23 @@ all:
   call void @note_wait(ptr %record, i64 {WHOLE}, i64 0, i64 %begins, i64 %begins)
   ret i32 0
 
+failed.at.data:
+  %data.error = phi i64 [ {MPI_FAILED}, %data.received ], [ {MPI_FAILED}, %data.posted ], [ %ending, %end.one ]
+  %data.peer = phi i64 [ %d, %data.received ], [ %d, %data.posted ], [ %e.peer, %end.one ]
+  %data.count = phi i64 [ %m, %data.received ], [ %m.received, %data.posted ], [ %m, %end.one ]
+  %is.open.place = getelementptr i8, ptr %run, i64 {RUN.offset("is_open")}
+  store i64 1, ptr %is.open.place
+  br label %failed
 failed:
   %error = phi i64 [ {NO_MEMORY}, %prepare ], [ {MPI_FAILED}, %first ], [ {MPI_FAILED}, %failed.at.send ],
     [ %waiting, %wait ], [ %verdict, %judge ], [ {MPI_FAILED}, %repeat ], [ %sending, %await.sent ],
-    [ {MPI_FAILED}, %data.received ], [ {MPI_FAILED}, %data.posted ], [ %ending, %end.one ], [ {PEER_FAILED}, %ask ]
+    [ %data.error, %failed.at.data ], [ {PEER_FAILED}, %ask ]
   %at.peer = phi i64 [ 0, %prepare ], [ %k, %first ], [ %k, %failed.at.send ],
     [ %a, %wait ], [ %a, %judge ], [ %a, %repeat ], [ %a, %await.sent ],
-    [ %d, %data.received ], [ %d, %data.posted ], [ %e.peer, %end.one ], [ %broken, %ask ]
+    [ %data.peer, %failed.at.data ], [ %broken, %ask ]
   %count = phi i64 [ 0, %prepare ], [ %n, %first ], [ %n.received, %failed.at.send ],
     [ %n, %wait ], [ %n, %judge ], [ %n, %repeat ], [ %n, %await.sent ],
-    [ %m, %data.received ], [ %m.received, %data.posted ], [ %m, %end.one ], [ %m, %ask ]
+    [ %data.count, %failed.at.data ], [ %m, %ask ]
   %kind = urem i64 %error, {FACTOR}
   %other = udiv i64 %error, {FACTOR}
   %is.other = icmp eq i64 %kind, {PEER_FAILED}

@@ -91,7 +91,7 @@ class Plan:
             if sent or received:
                 traffic.append((other, sent, received))
         layout = _Layout()
-        pointers, devices = _operands(site, [d for d in group if d not in here], layout)
+        pointers, devices = _operands(site, group, here, layout)
         peers = []
         requests = 0
         for other, sent, received in traffic:
@@ -129,6 +129,7 @@ class Plan:
             num_peers=len(peers),
             peers=self._table(peers),
             staging=self._stagings.of(devices_here),
+            device=here[0],
             num_pointers=len(pointers),
             pointers=self._table(pointers),
             num_devices=len(devices),
@@ -181,17 +182,26 @@ class _Layout:
         return at
 
 
-def _operands(site: CollectiveSite, devices: Sequence[int], layout: _Layout) -> tuple[list[Any], list[Any]]:
-    """Where the operands of other processes' devices lie: pointers to them, and tables of these a device."""
+def _operands(
+    site: CollectiveSite, group: tuple[int, ...], here: Sequence[int], layout: _Layout
+) -> tuple[list[Any], list[Any]]:
+    """Where the operands of other processes' devices lie: pointers to them, and tables of these a device.
+
+    What one device alone reads arrives where its copy belongs, if there is such a place.
+    """
     extents = _extents(site)
     pointers, tables = [], []
-    for device in devices:
+    for device in (d for d in group if d not in here):
         at = layout.take(8 * site.operands)
         tables.append(DEVICE_AT.new(device=device, at=at))
-        pointers += [
-            POINTER_AT.new(at=at + 8 * operand, target=layout.take(extents.get(operand, 0)))
-            for operand in range(site.operands)
-        ]
+        for operand in range(site.operands):
+            landing = site.landing(group, here[0], device, operand) if len(here) == 1 else None
+            if landing is None:
+                target, base = layout.take(extents.get(operand, 0)), 0
+            else:
+                result, target = landing
+                base = 1 + site.operands + result
+            pointers.append(POINTER_AT.new(at=at + 8 * operand, target=target, base=base))
     return pointers, tables
 
 

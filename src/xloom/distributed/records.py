@@ -16,11 +16,12 @@ RUN = StructLayout(
     "error_number",
     "waited",
     "their_header",
+    "is_open",
 )
 """A run of a program. `exchange` is the native function, `records` a table of RECORD's by collective, then by group.
 
 `numbers` counts by process the runs that this one has in common with it. The `error` is one of those below, and that
-of peer `error_peer` of a record; `error_number` is MPI's."""
+of peer `error_peer` of a record; `error_number` is MPI's. It `is_open` if MPI may still write to what it computes."""
 TIMED_OUT, STOPPED, MPI_FAILED, MISMATCH, PEER_FAILED, NO_MEMORY = range(1, 7)
 
 RECORD = StructLayout(
@@ -29,6 +30,7 @@ RECORD = StructLayout(
     "peers",
     "staging",
     "staging_bytes",
+    "device",
     "num_pointers",
     "pointers",
     "num_devices",
@@ -37,8 +39,9 @@ RECORD = StructLayout(
     "requests",
     "owners",
 )
-"""One collective of one group, as a process sees it: how many members are here, which processes have others, and
-what the staging memory is like in which their operands arrive. `requests` and `owners` are offsets there."""
+"""One collective of one group, as a process sees it: how many members are here and the number of the first `device`,
+which processes have others, and what the staging memory is like in which operands arrive that belong nowhere else.
+`requests` and `owners` are offsets there."""
 
 PEER = StructLayout(
     "process",
@@ -69,8 +72,9 @@ SEGMENT = StructLayout("device", "operand", "offset", "nbytes", "count", "stride
 STAGING = StructLayout("memory", "nbytes")
 """Memory that the members of a group in this process have for what comes from others."""
 
-POINTER_AT = StructLayout("at", "target")
-"""Offsets in the staging memory: of a pointer, and of what it points to."""
+POINTER_AT = StructLayout("at", "target", "base")
+"""The offset in the staging memory of a pointer, and that of what it points to: there, or, where `base` is not 0, from
+that of the pointers which the device has left, counted from 1."""
 DEVICE_AT = StructLayout("device", "at")
 """A device of another process, and the offset of the table of its operands."""
 

@@ -40,6 +40,8 @@ _ANNOUNCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 _TAKE = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
 _WAIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _END = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_open: list[Any] = []
+"""Memory of runs that failed while data was on its way there."""
 _TELLING = 1.0
 """Seconds in which the others are told of a failure; MPI may take long to send to who has died."""
 
@@ -226,6 +228,11 @@ class Run:
             late = self._plan.exchanges[self._get("error_record")].peers[self._get("error_peer")]
             others.sort(key=lambda other: other == late)
         return others
+
+    def keep(self, memory: Any) -> None:
+        """Keeps that of a failed run for good, if MPI may still write there."""
+        if self._get("is_open"):
+            _open.append(memory)
 
     def _their_field(self, field: str) -> int:
         return ctypes.c_uint64.from_buffer(self._theirs, HEADER.offset(field)).value

@@ -37,17 +37,30 @@ entry:
 {field("pointers", "record", RECORD, "pointers", "ptr")}
 {field("num.devices", "record", RECORD, "num_devices")}
 {field("devices", "record", RECORD, "devices", "ptr")}
+{field("own", "record", RECORD, "device")}
+  %own.pointers = getelementptr ptr, ptr %left, i64 %own
+  %mine = load ptr, ptr %own.pointers
+  %before = getelementptr i8, ptr %mine, i64 -8
   br label %next.pointer
 next.pointer:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %pointer ]
+  %k = phi i64 [ 0, %entry ], [ %k.next, %write ]
   %are.left = icmp ult i64 %k, %num.pointers
   br i1 %are.left, label %pointer, label %next.device
 pointer:
 {row("p", "pointers", "k", POINTER_AT)}
 {field("at", "p", POINTER_AT, "at")}
 {field("target", "p", POINTER_AT, "target")}
+{field("base", "p", POINTER_AT, "base")}
   %slot = getelementptr i8, ptr %memory, i64 %at
-  %aim = getelementptr i8, ptr %memory, i64 %target
+  %is.staged = icmp eq i64 %base, 0
+  br i1 %is.staged, label %write, label %land
+land:
+  %base.pointer = getelementptr ptr, ptr %before, i64 %base
+  %result = load ptr, ptr %base.pointer
+  br label %write
+write:
+  %from = phi ptr [ %memory, %pointer ], [ %result, %land ]
+  %aim = getelementptr i8, ptr %from, i64 %target
   store ptr %aim, ptr %slot
   %k.next = add i64 %k, 1
   br label %next.pointer

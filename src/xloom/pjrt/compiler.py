@@ -268,8 +268,10 @@ class SpmdNative:
             with rendezvous.exchange.turn() if rendezvous.exchange is not None else nullcontext():
                 return self._executable(*arguments, participant=participant, donated=launch.donated)
         except BrokenRendezvous as error:
-            if rendezvous.exchange is not None and (failure := rendezvous.exchange.failure) is not None:
-                raise failure from None
+            if rendezvous.exchange is not None:
+                rendezvous.exchange.keep(error.memory)
+                if (failure := rendezvous.exchange.failure) is not None:
+                    raise failure from None
             raise EvaluationError(f"another device failed: {rendezvous.failure}", where=error.where) from None
 
     @property

@@ -16,7 +16,7 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.entry.collective_sites import CollectiveSite, Read
+from xloom.cpu.entry.collective_sites import CollectiveSite, Landing, Read
 from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, MEMORY, NUMBER, PARTITION, REPLICA, WAIT
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
@@ -103,7 +103,9 @@ def _source(instruction: Instruction, me: Device, group: Sequence[Device], membe
 class _Collective:
     """The code of one collective, between its two barriers."""
 
-    def __init__(self, entry: EntryBuilder, instruction: Instruction, reads: Sequence[Read]):
+    def __init__(
+        self, entry: EntryBuilder, instruction: Instruction, reads: Sequence[Read], landings: Sequence[Landing]
+    ):
         self.entry, self.b, self.participant = entry, entry.b, entry.participant
         rows = rows_of(instruction)
         self.members = max(len(row.members) for row in rows)
@@ -118,10 +120,10 @@ class _Collective:
         self._row = b.gep(table, [offset], inbounds=True, source_etype=I64)
         self._row.type = POINTER
         self._op = len(entry.program.collectives)
-        entry.program.collectives.append(_site(instruction, rows, reads))
-        self.sources = len(instruction._operands)
+        entry.program.collectives.append(_site(instruction, rows, reads, landings))
         allocations = [entry.assignment.of((o, 0)) for o in instruction._operands]
-        self._mine = entry.table([entry.pointer(a) for a in allocations])
+        self.targets = _targets(entry, instruction)
+        self._mine = entry.table([*map(entry.pointer, allocations), *(target for target, _, _ in self.targets)])
         left = I64((self._op * (CELL_BYTES + 8) + CELL_BYTES) * len(rows))
         memory = b.load(b.gep(self.participant, [I64(MEMORY)], inbounds=True, source_etype=I64), typ=POINTER)
         self._left = b.gep(memory, [left], inbounds=True, source_etype=I8)
@@ -138,7 +140,7 @@ class _Collective:
     def wait(self, *, arrives: bool) -> None:
         """A barrier: waits for the other members of the group; ends the program with BROKEN if one will never come.
 
-        Who arrives leaves its operands; when all are there, those of other processes are too.
+        Who arrives leaves its operands and results; when all are there, operands of other processes are too.
         """
         b = self.b
         function = b.load(b.gep(self.participant, [I64(WAIT)], inbounds=True, source_etype=I64), typ=POINTER)
@@ -161,10 +163,11 @@ class _Collective:
         return self.number(self.b.add(k, I64(_MEMBERS)))
 
     def copy(self, target: ir.Value, source: ir.Value, nbytes: ir.Value | int) -> None:
-        """Copies `nbytes` bytes by memcpy."""
+        """Copies `nbytes` bytes by memcpy, unless they have arrived where they belong."""
         memcpy = self.entry.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
         size = nbytes if isinstance(nbytes, ir.Value) else I64(nbytes)
-        self.b.call(memcpy, [target, source, size, I1(0)])
+        with self.b.if_then(self.b.icmp_unsigned("!=", target, source)):
+            self.b.call(memcpy, [target, source, size, I1(0)])
 
     def at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
         """The pointer `offset` bytes behind another."""
@@ -172,14 +175,18 @@ class _Collective:
 
 
 @contextmanager
-def _collective(entry: EntryBuilder, instruction: Instruction, reads: Sequence[Read]) -> Iterator[_Collective]:
-    collective = _Collective(entry, instruction, reads)
+def _collective(
+    entry: EntryBuilder, instruction: Instruction, reads: Sequence[Read], landings: Sequence[Landing] = ()
+) -> Iterator[_Collective]:
+    collective = _Collective(entry, instruction, reads, landings)
     collective.wait(arrives=True)
     yield collective
     collective.wait(arrives=False)
 
 
-def _site(instruction: Instruction, rows: Sequence[Row], reads: Sequence[Read]) -> CollectiveSite:
+def _site(
+    instruction: Instruction, rows: Sequence[Row], reads: Sequence[Read], landings: Sequence[Landing]
+) -> CollectiveSite:
     shapes = [instruction.shape, *(o.shape for o in instruction._operands)]
     what = f"{instruction.opcode} {' '.join(shape.to_text(layout=False) for shape in shapes)}"
     line = source_line(instruction)
@@ -187,9 +194,10 @@ def _site(instruction: Instruction, rows: Sequence[Row], reads: Sequence[Read]) 
     sources = tuple(row.source for row in rows) if instruction.opcode in _FROM_ONE else ()
     # what it was in the program that the user wrote, and what it is now
     name = instruction.metadata.op_name or instruction.name
-    label = f"{name} ({instruction.opcode} {shapes[0].to_text(layout=False)}{', ' if line else ''}{line})"
+    kind = f"{instruction.opcode} {shapes[0].to_text(layout=False)}"
     signature = f"{what} {groups} {sources} {[tuple(read) for read in reads]}"
-    return CollectiveSite(label, signature, groups, len(instruction._operands), tuple(reads), sources)
+    operands = len(instruction._operands)
+    return CollectiveSite(name, line, kind, signature, groups, operands, tuple(reads), sources, tuple(landings))
 
 
 def _whole(instruction: Instruction, operands: Sequence[int] | None = None) -> list[Read]:
@@ -211,9 +219,10 @@ def _block_bytes(shape: Shape, dim: int) -> tuple[int, int]:
 
 def _all_gather(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     (dim,) = instruction["dimensions"]
-    with _collective(entry, instruction, _whole(instruction)) as m:
-        for index, (target, _, _) in enumerate(_targets(entry, instruction)):
-            count, nbytes = _block_bytes(instruction._operands[index].shape, dim)
+    blocks = [_block_bytes(operand.shape, dim) for operand in instruction._operands]
+    landings = [Landing(k, k, source_step=nbytes) for k, (count, nbytes) in enumerate(blocks) if count == 1]
+    with _collective(entry, instruction, _whole(instruction), landings) as m:
+        for index, ((target, _, _), (count, nbytes)) in enumerate(zip(m.targets, blocks, strict=True)):
             if not count or not nbytes:
                 continue
             with loop(m.b, 0, m.members, name="member") as k:
@@ -223,25 +232,28 @@ def _all_gather(entry: EntryBuilder, schedule: ScheduledComputation, instruction
                     m.copy(m.at(target, m.b.mul(number, I64(nbytes))), m.at(source, m.b.mul(o, I64(nbytes))), nbytes)
 
 
-def _parts(instruction: Instruction) -> list[Read]:
+def _parts(instruction: Instruction) -> tuple[list[Read], list[Landing]]:
     """A part of each operand a member, or one of the operands."""
     first = instruction._operands[0].shape
     if not instruction["dimensions"]:
-        return [Read(0, first.nbytes, operand_step=1)]
+        return [Read(0, first.nbytes, operand_step=1)], [Landing(0, 0, operand_step=1, result_step=1)]
     (dim,) = instruction["dimensions"]
     members = max(row.size for row in rows_of(instruction))
-    reads = []
+    reads, landings = [], []
     for k, operand in enumerate(instruction._operands):
         count, whole = _block_bytes(operand.shape, dim)
-        reads.append(Read(k, whole // members, count, whole, step=whole // members))
-    return reads
+        part = whole // members
+        reads.append(Read(k, part, count, whole, step=part))
+        if count == 1:
+            landings.append(Landing(k, k, source_step=part, reader_step=-part))
+    return reads, landings
 
 
 def _all_to_all(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     dims = instruction["dimensions"]
-    with _collective(entry, instruction, _parts(instruction)) as m:
+    with _collective(entry, instruction, *_parts(instruction)) as m:
         b, rank = m.b, m.number(_RANK)
-        for index, (target, allocation, shape) in enumerate(_targets(entry, instruction)):
+        for index, (target, allocation, shape) in enumerate(m.targets):
             if not allocation.nbytes:
                 continue
             if not dims:
@@ -260,10 +272,11 @@ def _all_to_all(entry: EntryBuilder, schedule: ScheduledComputation, instruction
 def _from_one(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     if instruction.attrs.get("slice_sizes") or instruction.attrs.get("has_dynamic_root"):
         raise LoweringError(f"this form of {instruction.opcode} has no native code", where=instruction.name)
-    with _collective(entry, instruction, _whole(instruction)) as m:
+    landings = [Landing(k, k) for k in range(len(instruction._operands))]
+    with _collective(entry, instruction, _whole(instruction), landings) as m:
         source = m.number(_SOURCE)
         is_there = m.b.icmp_signed(">=", source, I64(0))
-        for index, (target, allocation, _) in enumerate(_targets(entry, instruction)):
+        for index, (target, allocation, _) in enumerate(m.targets):
             with m.b.if_else(is_there) as (found, nobody):
                 with found:
                     m.copy(target, m.operand(source, index), allocation.nbytes)
@@ -274,11 +287,11 @@ def _from_one(entry: EntryBuilder, schedule: ScheduledComputation, instruction: 
 def _ragged(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """Updates that do not fit are not made."""
     data, output, offsets = instruction._operands[:3]
-    ((target, allocation, shape),) = _targets(entry, instruction)
+    ((_, allocation, shape),) = _targets(entry, instruction)
     row_bytes = math.prod(shape.dims[1:]) * shape.dtype.numpy.itemsize
     integer = ir.IntType(8 * offsets.shape.dtype.numpy.itemsize)
     with _collective(entry, instruction, _whole(instruction, (0, 2, 3, 4))) as m:
-        b, rank = m.b, m.number(_RANK)
+        b, rank, ((target, _, _),) = m.b, m.number(_RANK), m.targets
         entry.copy(allocation, entry.assignment.of((output, 0)))
         each = offsets.shape.size // m.members
         with loop(b, 0, m.members, name="member") as k:

@@ -187,7 +187,7 @@ class Executable:
             if number == 0:
                 return outputs[0] if self._is_one else self._value(outputs)
             if number != MISFIT:
-                return self._finished(number, run, outputs)
+                return self._finished(number, run, outputs, arena)
         inputs = self._inputs(arguments)
         return self._run(inputs, queue, self._outputs_in(inputs, donated))
 
@@ -245,7 +245,7 @@ class Executable:
         arena = self._arena()
         run = self._started(inputs, outputs, arena, infeed) if self._calls else None
         number = self._main(pointers, results, self._constant_table, arena.address, run)
-        return self._finished(number, run, outputs)
+        return self._finished(number, run, outputs, arena)
 
     def _outputs_in(self, inputs: Sequence[Any], donated: Collection[int]) -> dict[int, np.ndarray]:
         """The results that lie in arguments that are given away, by number."""
@@ -276,7 +276,7 @@ class Executable:
     ) -> Run:
         return Run(inputs, outputs, self._image.constants, arena, infeed, self.outfeed)
 
-    def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
+    def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...], arena: Block) -> Any:
         if number == INTERRUPTED:
             raise pool().interrupts.taken()
         if number:

@@ -53,6 +53,10 @@ class Exchange(Protocol):
         """What went wrong between processes, if anything did."""
         ...
 
+    def keep(self, memory: Any) -> None:
+        """Takes that of a device whose run has failed: others may still write to it."""
+        ...
+
 
 class NativeRendezvous:
     """One run of a program on `replicas` x `partitions` devices, with so many bytes for its barriers."""

@@ -72,7 +72,8 @@ class SerializedExecutable:
             "custom calls": [self.native_calls],
         }
         lines = [f"{kind} {hashlib.sha256(data).hexdigest()}" for kind, parts in contents.items() for data in parts]
-        return "\n".join([f"{astuple(self.memory)} {self.failing} {self.aligned_results} {self.collectives}", *lines])
+        sites = [site.signature for site in self.collectives]  # their names are the module's
+        return "\n".join([f"{astuple(self.memory)} {self.failing} {self.aligned_results} {sites}", *lines])
 
     @staticmethod
     def from_bytes(data: bytes) -> SerializedExecutable:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from xloom.cpu.custom_calls.python_callback import Run
-from xloom.cpu.entry.collective_sites import CollectiveSite
+from xloom.cpu.entry.collective_sites import CollectiveSite, named_as_in
 from xloom.cpu.entry.collectives import BROKEN
 from xloom.cpu.runtime.executable import Executable
+from xloom.cpu.runtime.memory_pool import Block
 from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
 from xloom.cpu.runtime.threads.rendezvous_ir import PARTICIPANT_WORDS
 from xloom.errors import EvaluationError
@@ -27,16 +28,23 @@ def is_spmd(module: Module) -> bool:
 class BrokenRendezvous(EvaluationError):
     """Another device will never come."""
 
+    memory: Any = None
+    """That of the run which has ended so."""
+
 
 class SpmdExecutable(Executable):
     """Takes one more argument: its device's participant in a rendezvous, u64[7]."""
 
     hidden = (("participant", array_shape(u64, (PARTICIPANT_WORDS,))),)
 
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self._spares = False  # the arena of a run that breaks may not be another's: see `BrokenRendezvous.memory`
+
     @property
     def collectives(self) -> list[CollectiveSite]:
-        """The program's collectives."""
-        return self._image.collectives
+        """The program's collectives, as its module calls them, which need not be that which was compiled."""
+        return named_as_in(self._image.collectives, self.module)
 
     def rendezvous(self, exchange: Exchange | None = None) -> NativeRendezvous:
         """For one run on all devices, some of which may be in other processes."""
@@ -67,7 +75,9 @@ class SpmdExecutable(Executable):
                 hint="xloom run has a thread for each device; in Python xloom.pjrt.Client.cpu(devices) does",
             ) from None
 
-    def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
+    def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...], arena: Block) -> Any:
         if number == BROKEN:
-            raise BrokenRendezvous("another device failed", where=self.module.name)
-        return super()._finished(number, run, outputs)
+            error = BrokenRendezvous("another device failed", where=self.module.name)
+            error.memory = outputs, arena
+            raise error
+        return super()._finished(number, run, outputs, arena)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from xloom.distributed.records import BRIEF, RUN
 from xloom.llvm.loop import loop
 from xloom.llvm.types import I32, I64, POINTER
 from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
@@ -136,6 +137,16 @@ def _milliseconds(e: Entry) -> ir.Value:
     return e.add(e.mul(seconds, I64(1000)), e.udiv(nanoseconds, I64(1_000_000)))
 
 
+def _is_open(e: Entry, plan: ir.Value, turns: ir.Value) -> ir.Value:
+    """Not 0 after a run that has failed while other processes' data was on its way to its memory."""
+    found = e.variable(I64)
+    e.store(I64(0), found)
+    with e.if_then(turns):
+        run = e.get(BRIEF, e.get(PLAN, plan, "brief", POINTER), "run", POINTER)
+        e.store(e.get(RUN, run, "is_open"), found)
+    return e.load(found, typ=I64)
+
+
 def _execute(e: Entry) -> None:
     plan = e.arg("executable")
     e.python_if(e.is_zero(e.get_now(PLAN, plan, "is_native")))
@@ -191,15 +202,17 @@ def _execute(e: Entry) -> None:
         passed = e.sub(_milliseconds(e), e.load(begun, typ=I64))
         with e.if_then(e.icmp_signed(">", passed, I64(round(LONG * 1000))), likely=False):
             e.set(PLAN, plan, is_watched=TOOK_LONG, is_native=0)
-    e.do("release_storage", "vp", arena)
     with loop(e, 0, count, name="held") as k:
         e.do("release_storage", "vp", e.load(e.item(storages, k), typ=POINTER))
     with e.if_then(e.not_(e.is_zero(outcome)), likely=False):
-        with loop(e, 0, results, name="unmade") as k:
-            e.do("release_storage", "vp", e.load(e.item(made, k), typ=POINTER))
+        with e.if_then(e.is_zero(_is_open(e, plan, turns))):
+            e.do("release_storage", "vp", arena)
+            with loop(e, 0, results, name="unmade") as k:
+                e.do("release_storage", "vp", e.load(e.item(made, k), typ=POINTER))
         e.add_to(running, -1)
         number = e.inttoptr(e.zext(outcome, I64), POINTER)
         e.ret(e.do(FAILED, "ppppp", plan, e.args, number, NULL))
+    e.do("release_storage", "vp", arena)
     with e.if_then(turns, likely=False):
         e.do_at(e.get(PLAN, plan, "end", POINTER), "vp", e.get(PLAN, plan, "turns", POINTER))
     with e.if_then(e.has(results, -1)):
