@@ -230,6 +230,27 @@ def cholesky(dtype: str, dims: Sequence[int], *, lower: bool = True) -> str:
     return entry([shape], f"c = {shape} cholesky(p0), lower={str(lower).lower()}")
 
 
+def lapack_call(name: str, dtype: str, operands: Sequence[str], results: Sequence[str], attributes: str = "") -> str:
+    """A call of a routine of LAPACK's as JAX makes it: columns lie one after another."""
+    letter = {"f32": "s", "f64": "d", "c64": "c"}[dtype]
+
+    def shape(text: str) -> str:
+        rank = text.count(",") + 1 if "[]" not in text else 0
+        order = [*range(rank)][::-1]
+        if rank == 3:  # matrices; vectors lie in order
+            order[:2] = order[1::-1]
+        return f"{text}{{{','.join(map(str, order))}}}"
+
+    given = ", ".join(f"p{k}" for k in range(len(operands)))
+    made = f"({', '.join(map(shape, results))})" if len(results) > 1 else shape(results[0])
+    return entry(
+        operands,
+        f'r = {made} custom-call({given}), custom_call_target="lapack_{letter}{name}_ffi", '
+        f"operand_layout_constraints={{{', '.join(map(shape, operands))}}}, api_version=API_VERSION_TYPED_FFI, "
+        f"backend_config={{{attributes}}}",
+    )
+
+
 TF32 = "dot_tf32_tf32_f32"
 MAPS: Mapping[str, str] = {
     "f32 tanh": mapped("f32", 8192, "tanh"),

@@ -6,11 +6,12 @@ import pytest
 
 import xloom as xl
 from tests.cuda.emulation import agrees
-from tests.cuda.kernel_programs import cholesky, triangular_solve
+from tests.cuda.kernel_programs import cholesky, lapack_call, triangular_solve
 from xloom.cuda.emulator.executable import emulated
 from xloom.cuda.lower import lowered
 from xloom.cuda.ptx import ptx_of
 from xloom.cuda.ptxas import assembled, tool
+from xloom.interpreter import evaluate
 from xloom.llvm.target import target_named
 
 NUMPY = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "bf16": ml_dtypes.bfloat16}
@@ -62,26 +63,9 @@ def test_what_is_not_positive_definite_is_nan():
     assert np.isnan(factor[1]).all()
 
 
-def lapack(name, dtype, operands, results, attributes=""):
-    """A module with a call of LAPACK's as JAX makes it: columns lie one after another."""
-    letter = {"f32": "s", "f64": "d", "c64": "c"}[dtype]
-
-    def shape(text):
-        rank = text.count(",") + 1 if "[]" not in text else 0
-        order = [*range(rank)][::-1]
-        if rank == 3:  # matrices; vectors lie in order
-            order[:2] = order[1::-1]
-        return f"{text}{{{','.join(map(str, order))}}}"
-
-    given = ", ".join(f"p{k}" for k in range(len(operands)))
-    parameters = " ".join(f"p{k} = {text} parameter({k})" for k, text in enumerate(operands))
-    made = f"({', '.join(map(shape, results))})" if len(results) > 1 else shape(results[0])
-    constraints = ", ".join(map(shape, operands))
-    return xl.parse(
-        f"ENTRY e {{ {parameters} ROOT r = {made} custom-call({given}), "
-        f'custom_call_target="lapack_{letter}{name}_ffi", operand_layout_constraints={{{constraints}}}, '
-        f"api_version=API_VERSION_TYPED_FFI, backend_config={{{attributes}}} }}"
-    )
+def lapack(*arguments):
+    """A module with a call of LAPACK's."""
+    return xl.parse(lapack_call(*arguments))
 
 
 @pytest.mark.parametrize(("dtype", "m", "n"), [("f32", 70, 70), ("f64", 40, 7), ("c64", 5, 37), ("f32", 1, 1)])
@@ -177,6 +161,97 @@ def test_singular_values(dtype, m, n, mode):
         np.testing.assert_allclose(again, a[k], atol=10 * CLOSE[dtype])
         np.testing.assert_allclose(np.conj(u[k].T) @ u[k], np.eye(left), atol=10 * CLOSE[dtype])
         np.testing.assert_allclose(v[k] @ np.conj(v[k].T), np.eye(right), atol=10 * CLOSE[dtype])
+
+
+SIZES = [1e-40, 1e-30, 1e30, 3e37]
+"""Of numbers whose squares are no numbers of f32."""
+
+
+def sized(dtype, size, *dims):
+    """Numbers of that size at most, of very different sizes in the last column."""
+    a = normal(dtype, *dims) / 8
+    a[..., -1] *= np.float32(1e-6)
+    return (a * np.float32(size)).astype(NUMPY[dtype])
+
+
+def rows_exchanged(a, pivots):
+    """A copy whose rows are as LAPACK's pivots say."""
+    a = a.copy()
+    for k, pivot in enumerate(pivots):
+        a[[k, pivot - 1]] = a[[pivot - 1, k]]
+    return a
+
+
+def wide(a, size):
+    """The same over `size`, with so many bits that nothing overflows."""
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64) / size
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["f32", "c64"])
+def test_factors_of_great_and_of_tiny_numbers(dtype, size):
+    n, close = 9, 1e-3 if size < 1e-38 else 1e-5  # tiny ones have few bits
+    whole, row = f"{dtype}[1,{n},{n}]", f"{dtype}[1,{n}]"
+    a = sized(dtype, size, 1, n, n)
+    module = lapack("geqrf", dtype, [whole], [whole, row])
+    (factors, taus), (wanted, wanted_taus) = emulated(module)(a), evaluate(module, a)
+    np.testing.assert_allclose(wide(np.triu(factors), size), wide(np.triu(wanted), size), atol=close)
+    np.testing.assert_allclose(np.tril(factors, -1), np.tril(wanted, -1), atol=100 * close)
+    np.testing.assert_allclose(taus, wanted_taus, atol=100 * close)
+    module = lapack("getrf", dtype, [whole], [whole, f"s32[1,{n}]", "s32[1]"])
+    (found,), (pivots,), info = emulated(module)(a)
+    lower, upper = np.tril(found, -1) + np.eye(n), wide(np.triu(found), size)
+    assert info == evaluate(module, a)[2]
+    np.testing.assert_allclose(lower @ upper, wide(rows_exchanged(a[0], pivots), size), atol=close)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["f32", "c64"])
+def test_spectra_of_great_and_of_tiny_numbers(dtype, size):
+    n, close = 5, 1e-3 if size < 1e-38 else 1e-5
+    whole, row = f"{dtype}[1,{n},{n}]", f"f32[1,{n}]"
+    (a,) = sized(dtype, size, 1, n, n)
+    module = lapack("gesdd", dtype, [whole], [whole, row, whole, whole, "s32[1]"], "mode = 65 : ui8")
+    _, (values,), (left,), (right,), info = emulated(module)(a[None])
+    assert not info.any()
+    np.testing.assert_allclose(wide(values, size), np.linalg.svd(wide(a, size))[1], atol=close)
+    np.testing.assert_allclose((left * wide(values, size)) @ right, wide(a, size), atol=close)
+    routine, a = "heevd" if dtype == "c64" else "syevd", a + np.conj(a.T)
+    module = lapack(routine, dtype, [whole], [whole, row, "s32[1]"], "mode = 86 : ui8, uplo = 76 : ui8")
+    (vectors,), (values,), info = emulated(module)(a[None])
+    assert not info.any()
+    np.testing.assert_allclose(wide(values, size), np.linalg.eigvalsh(wide(a, size)), atol=close)
+    np.testing.assert_allclose((vectors * wide(values, size)) @ np.conj(vectors.T), wide(a, size), atol=close)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["gesdd", "syevd", "getrf", "geqrf", "potrf"])
+def test_numbers_that_are_not_finite_are_told_of_and_no_fault_of_a_kernel(name, bad):
+    whole, row, one = "f32[2,5,5]", "f32[2,5]", "s32[2]"
+    made, attributes = {
+        "gesdd": ([whole, row, whole, whole, one], "mode = 65 : ui8"),
+        "syevd": ([whole, row, one], "mode = 86 : ui8, uplo = 76 : ui8"),
+        "getrf": ([whole, "s32[2,5]", one], ""),
+        "geqrf": ([whole, row], ""),
+        "potrf": ([whole, one], "uplo = 76 : ui8"),
+    }[name]
+    a = positive("f32", 2, 5, 5)
+    a[1, 3, 2] = bad
+    found = emulated(lapack(name, "f32", [whole], made, attributes))(a)
+    meant = found[1:] if name == "gesdd" else found  # whose first result nobody may read
+    assert all(np.isfinite(each[0]).all() for each in meant)
+    if name in ("gesdd", "syevd", "potrf"):
+        assert not found[-1][0]
+        assert found[-1][1]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["f32", "c64"])
+def test_systems_and_cholesky_factors_of_great_and_of_tiny_numbers(dtype, size):
+    a = (positive(dtype, 9, 9) / 32 * np.float32(size)).astype(NUMPY[dtype])
+    agrees(cholesky(dtype, (9, 9)), a)
+    right = (normal(dtype, 9, 4) * np.float32(size)).astype(NUMPY[dtype])
+    agrees(triangular_solve(dtype, (9, 4)), a, right)
 
 
 CALLS = {

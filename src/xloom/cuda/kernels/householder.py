@@ -11,11 +11,12 @@ from xloom.cpu.kernels.linalg.lanes import Number
 from xloom.cuda.kernel import THREADS, WARP, DeviceKernel, strided
 from xloom.cuda.kernels.block_reduction import BlockReduction
 from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place, Variable
+from xloom.cuda.kernels.power_of_two import scaling
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.shape import Shape
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
-from xloom.llvm.types import I64
+from xloom.llvm.types import I1, I64
 
 _GROUPS = THREADS // WARP
 """Of rows, whose sums a block puts together for each of `WARP` columns."""
@@ -56,33 +57,44 @@ class _Reflections(MatrixKernel):
         kind = self.lanes.kind.element
         block = BlockReduction(k, (kind,))
         zero, one = ir.Constant(kind, 0.0), ir.Constant(kind, 1.0)
-        square = allocate(b, kind)
+        kept = allocate(b, kind)
         with strided(b, I64(0), I64(count), 1) as c:
-            b.store(zero, square)
-            with strided(b, b.add(b.add(c, I64(1)), k.thread), I64(self._m), k.threads) as i:
-                parts = [self.real(part) for part in a.get(i, c)]
-                total = b.load(square, typ=kind)
-                for part in parts:
-                    total = intrinsic(b, "fma", part, part, total)
-                b.store(total, square)
-            below = block.sum(b.load(square, typ=kind))
+            below = b.add(b.add(c, I64(1)), k.thread)
+            b.store(zero, kept)
+            with strided(b, below, I64(self._m), k.threads) as i:
+                for part in a.get(i, c):
+                    here = intrinsic(b, "fabs", self.real(part))
+                    b.store(intrinsic(b, "maximum", b.load(kept, typ=kind), here), kept)
+            greatest = block.greatest(b.load(kept, typ=kind))
             alpha = [self.real(part) for part in a.get(c, c)]
-            imag = alpha[1] if len(alpha) == 2 else zero
-            k.barrier()
-            is_nothing = b.and_(b.fcmp_ordered("==", below, zero), b.fcmp_ordered("==", imag, zero))
-            length = intrinsic(b, "sqrt", b.fadd(b.fadd(b.fmul(alpha[0], alpha[0]), b.fmul(imag, imag)), below))
-            beta = b.select(b.fcmp_ordered(">=", alpha[0], zero), b.fneg(length), length)
-            beta = b.select(is_nothing, alpha[0], beta)
+            is_real = b.fcmp_ordered("==", alpha[1], zero) if len(alpha) == 2 else I1(1)
+            is_nothing = b.and_(b.fcmp_ordered("==", greatest, zero), is_real)
+            for part in alpha:
+                greatest = intrinsic(b, "maximum", greatest, intrinsic(b, "fabs", part))
+            scale, back = scaling(b, greatest)
+            scaled = [b.fmul(part, scale) for part in alpha]
+            b.store(zero, kept)
+            with strided(b, below, I64(self._m), k.threads) as i:
+                for part in a.get(i, c):
+                    x = b.fmul(self.real(part), scale)
+                    b.store(intrinsic(b, "fma", x, x, b.load(kept, typ=kind)), kept)
+            square = block.sum(b.load(kept, typ=kind))
+            for part in scaled:
+                square = intrinsic(b, "fma", part, part, square)
+            length = intrinsic(b, "sqrt", square)
+            beta = b.select(b.fcmp_ordered(">=", scaled[0], zero), b.fneg(length), length)
             safe = b.select(is_nothing, one, beta)
-            tau = [b.fdiv(b.fsub(beta, alpha[0]), safe), b.fdiv(b.fneg(imag), safe)][: len(alpha)]
-            tau = [self.vector(b.select(is_nothing, zero, part)) for part in tau]
-            divisor = [b.select(is_nothing, one, b.fsub(alpha[0], beta)), imag][: len(alpha)]
-            scale = self.reciprocal([self.vector(part) for part in divisor])
+            tau = [b.fsub(beta, scaled[0]), *(b.fneg(part) for part in scaled[1:])]
+            tau = [self.vector(b.select(is_nothing, zero, b.fdiv(part, safe))) for part in tau]
+            divisor = [b.select(is_nothing, one, b.fsub(scaled[0], beta)), *scaled[1:]]
+            over = self.reciprocal([self.vector(part) for part in divisor])
             with b.if_then(b.icmp_signed("==", k.thread, I64(0))):
+                beta = b.select(is_nothing, alpha[0], b.fmul(beta, back))
                 a.put(c, c, [self.vector(beta), *self.zero[1:]])
                 self.lanes.store(b, self.pointers[1], self._of_tau(c, count), tau)
-            with strided(b, b.add(b.add(c, I64(1)), k.thread), I64(self._m), k.threads) as i:
-                a.put(i, c, self.lanes.product(b, a.get(i, c), scale))
+            with strided(b, below, I64(self._m), k.threads) as i:
+                x = [b.fmul(part, self.vector(scale)) for part in a.get(i, c)]
+                a.put(i, c, self.lanes.product(b, x, over))
             k.barrier()
             self._reflect(c, self._conjugate(tau))
         return self.finished(f"{count} reflections of each of {self.batch} matrices of {self._m} x {self._n}")

@@ -19,6 +19,7 @@ from xloom.cpu.kernels.linalg.lanes import Lanes, Number
 from xloom.cuda.kernel import WARP, DeviceKernel, strided
 from xloom.cuda.kernels.block_reduction import BlockReduction, in_warp
 from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place, Variable
+from xloom.cuda.kernels.power_of_two import scaling
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.dtype import DType, s32
 from xloom.llvm import element_access
@@ -93,7 +94,7 @@ class _Jacobi(MatrixKernel):
     def made(self) -> DeviceKernel:
         """The kernel."""
         b, k, s = self.b, self.kernel, self._s
-        scale, norm = self._sizes()
+        scale, back, norm = self._sizes()
         one = self._constant(1)
         shift = self._constant(0)
         if s.is_hermitian:
@@ -116,7 +117,7 @@ class _Jacobi(MatrixKernel):
         info = b.select(b.and_(has_converged, is_finite), I32(0), I32(1))
         with b.if_then(b.icmp_signed("==", k.thread, I64(0))):
             element_access.store(b, self._info, s32, k.block, info)
-        rank = self._results(scale, shift, norm)
+        rank = self._results(back, shift, norm)
         if s.vectors is not None:
             self._complete(rank)
         kind = "eigenvalues" if s.is_hermitian else "singular values"
@@ -124,8 +125,9 @@ class _Jacobi(MatrixKernel):
         return self.finished(f"{what}, {self._warps} pairs of columns at a time")
 
     # -- in
-    def _sizes(self) -> tuple[ir.Value, ir.Value]:
-        """What makes the greatest number one, so that no square overflows; the matrix's Frobenius norm then."""
+    def _sizes(self) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """What makes the greatest number about one, so that no square overflows, and its inverse; the matrix's
+        Frobenius norm then."""
         b, s = self.b, self._s
         kept = allocate(b, self._kind)
         b.store(self._constant(0), kept)
@@ -134,16 +136,14 @@ class _Jacobi(MatrixKernel):
             for part in self._source.get(*self._read_triangle(i, j)):
                 size = intrinsic(b, "fabs", self.real(part))
                 b.store(intrinsic(b, "maximum", b.load(kept, typ=self._kind), size), kept)
-        greatest = self._block.greatest(b.load(kept, typ=self._kind))
-        is_zero = b.fcmp_ordered("==", greatest, self._constant(0))
-        scale = b.fdiv(self._constant(1), b.select(is_zero, self._constant(1), greatest))
+        scale, back = scaling(b, self._block.greatest(b.load(kept, typ=self._kind)))
         b.store(self._constant(0), kept)
         with self.each(s.height * s.width) as item:
             i, j = b.urem(item, I64(s.height)), b.udiv(item, I64(s.height))
             for part in self._source.get(*self._read_triangle(i, j)):
                 x = b.fmul(self.real(part), scale)
                 b.store(intrinsic(b, "fma", x, x, b.load(kept, typ=self._kind)), kept)
-        return scale, intrinsic(b, "sqrt", self._block.sum(b.load(kept, typ=self._kind)))
+        return scale, back, intrinsic(b, "sqrt", self._block.sum(b.load(kept, typ=self._kind)))
 
     def _read_triangle(self, i: ir.Value, j: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Of a Hermitian matrix the lower triangle is read, as `source` places it."""
@@ -275,7 +275,11 @@ class _Jacobi(MatrixKernel):
     def _norm(self, j: ir.Value) -> ir.Value:
         return self.real(self._norms.get(I64(0), j)[0])
 
-    def _results(self, scale: ir.Value, shift: ir.Value, norm: ir.Value) -> ir.Value:
+    def _or_less(self, x: ir.Value) -> ir.Value:
+        """A length, or -1 for one that is NaN: so each has its own place in their order."""
+        return self.b.select(self.b.fcmp_unordered("uno", x, x), self._constant(-1), x)
+
+    def _results(self, back: ir.Value, shift: ir.Value, norm: ir.Value) -> ir.Value:
         """Writes values and vectors in their order, by warps. How many columns are not taken for zeros."""
         b, k, s = self.b, self.kernel, self._s
         least = b.fmul(norm, self._constant(self._epsilon))
@@ -286,17 +290,18 @@ class _Jacobi(MatrixKernel):
             b.store(b.add(b.load(rank, typ=I64), b.zext(is_there, I64)), rank)
         with strided(b, k.warp, I64(s.width), self._warps) as j:
             mine = self._norm(j)
+            known = self._or_less(mine)
             b.store(I64(0), before)
             with strided(b, I64(0), I64(s.width), 1) as other:
-                theirs = self._norm(other)
-                is_equal = b.and_(b.fcmp_ordered("==", theirs, mine), b.icmp_signed("<", other, j))
-                is_before = b.or_(b.fcmp_ordered(">", theirs, mine), is_equal)
+                theirs = self._or_less(self._norm(other))
+                is_equal = b.and_(b.fcmp_ordered("==", theirs, known), b.icmp_signed("<", other, j))
+                is_before = b.or_(b.fcmp_ordered(">", theirs, known), is_equal)
                 b.store(b.add(b.load(before, typ=I64), b.zext(is_before, I64)), before)
             place = b.load(before, typ=I64)
             if s.is_hermitian:
                 place = b.sub(I64(s.width - 1), place)
             with b.if_then(b.icmp_signed("==", k.lane, I64(0))):
-                value = b.fdiv(b.fsub(mine, shift), scale)
+                value = b.fmul(b.fsub(mine, shift), back)
                 at = b.add(b.mul(k.block, I64(s.width)), place)
                 self._reals.store(b, self._values, at, [self.vector(value)])
             if s.vectors is not None:

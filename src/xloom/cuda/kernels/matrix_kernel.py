@@ -11,6 +11,7 @@ from llvmlite import ir
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cpu.kernels.linalg.lanes import Lanes, Number, inverse
 from xloom.cuda.kernel import DeviceKernel, KernelBuilder, strided
+from xloom.cuda.kernels.power_of_two import scaling
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.dtype import DType
 from xloom.llvm.intrinsics import intrinsic
@@ -178,9 +179,12 @@ class MatrixKernel:
 
     def quotient(self, x: Number, y: Number) -> Number:
         """x / y."""
+        b = self.b
         if len(x) == 1:
-            return [self.b.fdiv(x[0], y[0])]
-        return self.lanes.product(self.b, x, self.reciprocal(y))
+            return [b.fdiv(x[0], y[0])]
+        scale, _ = scaling(b, intrinsic(b, "maximum", *(intrinsic(b, "fabs", self.real(part)) for part in y)))
+        x, y = ([b.fmul(part, self.vector(scale)) for part in each] for each in (x, y))
+        return self.lanes.product(b, x, self.reciprocal(y))
 
     def root(self, x: ir.Value) -> ir.Value:
         """The square root of a positive scalar, else NaN."""
