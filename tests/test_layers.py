@@ -49,7 +49,7 @@ LAYERS = [
     [f"xloom.cpu.kernel_modules.{name}" for name in ("choices", "form", "kernel")],
     ["xloom.cpu.loops", "xloom.cpu.kernels"],
     ["xloom.cpu"],
-    ["xloom.cuda.kernel"],
+    ["xloom.cuda.kernel", "xloom.cuda.warp_reduction"],
     ["xloom.cuda.loops"],
     ["xloom.cuda"],
     ["xloom.cuda.run_time"],

@@ -8,8 +8,9 @@ import pytest
 
 import xloom as xl
 from tests.cuda import kernel_programs as programs
+from tests.cuda.emulation import random_array
+from xloom.cuda.emulator.executable import EmulatedExecutable
 from xloom.cuda.emulator.launch import EmulatedKernel
-from xloom.cuda.lower import lowered
 from xloom.errors import KernelFaultError
 from xloom.llvm.target import target_named
 
@@ -17,7 +18,7 @@ SM_80 = target_named("sm_80")
 PROGRAMS = {
     "map": programs.mapped("f32", 300, "sine"),
     "vectors": programs.mapped("f32", 8192, "add"),
-    "gather": programs.gather("f32", 9, 40, 20),
+    "gather": programs.gather("f32", 4, 40, 20),
     "pad": programs.entry(["f32[20,20]", "f32[]"], "p = f32[23,24] pad(p0, p1), padding=1_2x3_1"),
     "lanes": programs.reduction("f32", 70, 20, 1),
     "warps": programs.reduction("f32", 70, 100, 1),
@@ -51,8 +52,21 @@ PROGRAMS = {
     "triangular system, right": programs.triangular_solve("f32", (70, 40), left=False),
     "factor": programs.cholesky("c64", (40, 40), lower=False),
     "transform of a prime": programs.transform("IFFT", (2, 37)),
+    "LU": programs.lapack_call("getrf", "f32", ["f32[2,40,36]"], ["f32[2,40,36]", "s32[2,36]", "s32[2]"]),
+    "QR": programs.lapack_call("geqrf", "f32", ["f32[2,40,34]"], ["f32[2,40,34]", "f32[2,34]"]),
+    "reflections": programs.lapack_call("ungqr", "c64", ["c64[2,40,34]", "c64[2,30]"], ["c64[2,40,34]"]),
+    "eigenvalues": programs.lapack_call(
+        "syevd", "f32", ["f32[2,7,7]"], ["f32[2,7,7]", "f32[2,7]", "s32[2]"], "mode = 86 : ui8, uplo = 76 : ui8"
+    ),
+    "singular values": programs.lapack_call(
+        "gesdd",
+        "c64",
+        ["c64[2,5,3]"],
+        ["c64[2,5,3]", "f32[2,3]", "c64[2,5,5]", "c64[2,3,3]", "s32[2]"],
+        "mode = 65 : ui8",
+    ),
 }
-PARTS = {"scatter", "triangular system", "triangular system, right", "factor"}
+PARTS = {"scatter", "triangular system", "triangular system, right", "factor", "LU", "reflections"}
 """Whose kernels touch a part of their arrays."""
 THREAD = re.compile(r"(%\S+) = call i32 @\"llvm.nvvm.read.ptx.sreg.tid.x\"\(\)")
 BLOCK = re.compile(r"(%\S+) = call i32 @\"llvm.nvvm.read.ptx.sreg.ctaid.x\"\(\)")
@@ -65,39 +79,56 @@ PLAIN = """  %old = load float, \\2, align 4
 """
 
 
-def broken(launch):
-    """A launch's kernel with a fault, one after another: what is wrong, and the text."""
-    text = launch.kernel.text
+def broken(kernel, blocks):
+    """A kernel of so many blocks with a fault, one after another: what is wrong, and the text."""
+    text = kernel.text
     if ATOMIC.search(text):
         yield "no atomic operation", ATOMIC.sub(PLAIN, text)
         return
     for what, pattern in (("barrier", BARRIER), ("wait for copies", WAIT)):
         for number, found in enumerate(pattern.finditer(text)):
             yield f"no {what} {number}", text[: found.start()] + text[found.end() :]
-    if launch.blocks > 1:
+    if blocks > 1:
         yield "every block is the first", BLOCK.sub(r"\1 = add i32 0, 0", text)
     thread = '%all = call i32 @"llvm.nvvm.read.ptx.sreg.tid.x"()'
     yield "threads are pairs", THREAD.sub(rf"{thread}\n  \1 = and i32 %all, -2", text)
 
 
-def launched(kernel, launch, short=-1, nbytes=-1):
-    """Runs a kernel on the same random numbers each time, none of them great, and on the constants that are a part of
-    the code; array `short` ends at `nbytes`."""
-    generator = np.random.default_rng(0)
-    memory = [
-        np.frombuffer(a.data, np.uint8) if a.kind == "code" else generator.integers(0, 2, max(1, a.nbytes), np.uint8)
-        for a in launch.arguments
-    ]
-    memory = [m[:nbytes] if number == short else m for number, m in enumerate(memory)]
-    EmulatedKernel(kernel, SM_80).launch(launch.blocks, memory, generator)
+class Recording(EmulatedExecutable):
+    """A program whose run keeps what was in the arrays of each launch before it."""
+
+    def __init__(self, module):
+        super().__init__(module, SM_80)
+        self.launches = []
+
+    def _kernel(self, kernel):
+        return _Recorder(super()._kernel(kernel), self.launches)
 
 
-def is_found(*arguments):
-    """Whether the emulator says that something is wrong."""
-    try:
-        launched(*arguments)
-    except KernelFaultError:
-        return True
+class _Recorder:
+    def __init__(self, kernel, launches):
+        self._kernel, self._launches = kernel, launches
+
+    def launch(self, blocks, arrays, generator, makes):
+        self._launches.append((self._kernel.kernel, blocks, [copied(a) for a in arrays]))
+        self._kernel.launch(blocks, arrays, generator, makes)
+
+
+def copied(array):
+    """The same bytes elsewhere, to be written or not as before."""
+    found = array.copy()
+    found.flags.writeable = array.flags.writeable
+    return found
+
+
+def is_found(kernel, runs, short=-1, nbytes=-1):
+    """Whether the emulator says of some run that something is wrong; array `short` ends at `nbytes`."""
+    for blocks, arrays in runs:
+        memory = [copied(a)[:nbytes] if number == short else copied(a) for number, a in enumerate(arrays)]
+        try:
+            EmulatedKernel(kernel, SM_80).launch(blocks, memory, np.random.default_rng(0))
+        except KernelFaultError:
+            return True
     return False
 
 
@@ -105,16 +136,20 @@ def is_found(*arguments):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_faults_are_found(name):
     count, missed = 0, []
-    for launch in lowered(xl.parse(PROGRAMS[name]), SM_80).launches:
-        launched(launch.kernel, launch)
-        found = {fault: is_found(replace(launch.kernel, text=text), launch) for fault, text in broken(launch)}
-        for number, allocation in enumerate(launch.arguments):
+    module = xl.parse(PROGRAMS[name])
+    recording, generator = Recording(module), np.random.default_rng(0)
+    recording(*(random_array(p.shape, generator) for p in module.entry.parameters))
+    for kernel, launches in recording.program.kernels.items():
+        runs = [(blocks, arrays) for each, blocks, arrays in recording.launches if each == kernel]
+        most = max(blocks for blocks, _ in runs)
+        found = {fault: is_found(replace(kernel, text=text), runs) for fault, text in broken(kernel, most)}
+        for number, allocation in enumerate(launches[0].arguments):
             # scratch memory may be larger than needed, indices or steps choose, and not every array is touched
             is_whole = allocation.kind in ("argument", "result") and name not in PARTS
-            if is_whole and is_found(launch.kernel, launch, number, 0):
-                found[f"array {number} ends sooner"] = is_found(launch.kernel, launch, number, -1)
+            if is_whole and is_found(kernel, runs, number, 0):
+                found[f"array {number} ends sooner"] = is_found(kernel, runs, number, -1)
         count += len(found)
-        missed += [f"{launch.kernel.strategy}: {fault}" for fault, is_told in found.items() if not is_told]
+        missed += [f"{kernel.strategy}: {fault}" for fault, is_told in found.items() if not is_told]
     assert count
     assert not missed
     print(f"{count} faults planted in {name}, all found")

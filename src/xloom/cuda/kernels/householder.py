@@ -9,7 +9,7 @@ from llvmlite import ir
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cpu.kernels.linalg.lanes import Number
 from xloom.cuda.kernel import THREADS, WARP, DeviceKernel, strided
-from xloom.cuda.kernels.block_reduction import BlockReduction
+from xloom.cuda.kernels.block_all_reduce import BlockAllReduce
 from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place, Variable
 from xloom.cuda.kernels.power_of_two import scaling
 from xloom.cuda.lowering import ThunkLowering
@@ -55,7 +55,7 @@ class _Reflections(MatrixKernel):
         """A reflection for each column, which is done to those behind it."""
         b, k, a, count = self.b, self.kernel, self._matrix, min(self._m, self._n)
         kind = self.lanes.kind.element
-        block = BlockReduction(k, (kind,))
+        sizes, squares = BlockAllReduce(k, kind), BlockAllReduce(k, kind)
         zero, one = ir.Constant(kind, 0.0), ir.Constant(kind, 1.0)
         kept = allocate(b, kind)
         with strided(b, I64(0), I64(count), 1) as c:
@@ -65,7 +65,7 @@ class _Reflections(MatrixKernel):
                 for part in a.get(i, c):
                     here = intrinsic(b, "fabs", self.real(part))
                     b.store(intrinsic(b, "maximum", b.load(kept, typ=kind), here), kept)
-            greatest = block.greatest(b.load(kept, typ=kind))
+            greatest = sizes.greatest(b.load(kept, typ=kind))
             alpha = [self.real(part) for part in a.get(c, c)]
             is_real = b.fcmp_ordered("==", alpha[1], zero) if len(alpha) == 2 else I1(1)
             is_nothing = b.and_(b.fcmp_ordered("==", greatest, zero), is_real)
@@ -78,7 +78,7 @@ class _Reflections(MatrixKernel):
                 for part in a.get(i, c):
                     x = b.fmul(self.real(part), scale)
                     b.store(intrinsic(b, "fma", x, x, b.load(kept, typ=kind)), kept)
-            square = block.sum(b.load(kept, typ=kind))
+            square = squares.sum(b.load(kept, typ=kind))
             for part in scaled:
                 square = intrinsic(b, "fma", part, part, square)
             length = intrinsic(b, "sqrt", square)

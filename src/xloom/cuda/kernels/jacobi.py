@@ -17,10 +17,11 @@ from llvmlite import ir
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cpu.kernels.linalg.lanes import Lanes, Number
 from xloom.cuda.kernel import WARP, DeviceKernel, strided
-from xloom.cuda.kernels.block_reduction import BlockReduction, in_warp
+from xloom.cuda.kernels.block_all_reduce import BlockAllReduce
 from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place, Variable
 from xloom.cuda.kernels.power_of_two import scaling
 from xloom.cuda.lowering import ThunkLowering
+from xloom.cuda.warp_reduction import sums_in_warp
 from xloom.hlo.dtype import DType, s32
 from xloom.llvm import element_access
 from xloom.llvm.intrinsics import intrinsic
@@ -78,8 +79,8 @@ class _Jacobi(MatrixKernel):
         self._kind = self.lanes.kind.element
         self._reals = Lanes(spectrum.dtype.real, 1)
         self._epsilon = float(np.finfo(spectrum.dtype.real.numpy).eps)
-        self._block = BlockReduction(self.kernel, (self._kind,))
-        self._indexed = BlockReduction(self.kernel, (self._kind, I64))
+        self._sizes, self._squares = (BlockAllReduce(self.kernel, self._kind) for _ in range(2))
+        self._indexed = BlockAllReduce(self.kernel, self._kind, I64)
         source, self._values, vectors, others, self._info, g, y, norms, weights = self.pointers
         h, w = spectrum.height, spectrum.width
         self._source = self._matrix(source, spectrum.source)
@@ -94,7 +95,7 @@ class _Jacobi(MatrixKernel):
     def made(self) -> DeviceKernel:
         """The kernel."""
         b, k, s = self.b, self.kernel, self._s
-        scale, back, norm = self._sizes()
+        scale, back, norm = self._scaling()
         one = self._constant(1)
         shift = self._constant(0)
         if s.is_hermitian:
@@ -118,14 +119,15 @@ class _Jacobi(MatrixKernel):
         with b.if_then(b.icmp_signed("==", k.thread, I64(0))):
             element_access.store(b, self._info, s32, k.block, info)
         rank = self._results(back, shift, norm)
-        if s.vectors is not None:
+        if s.vectors is not None and not s.is_hermitian:  # whose columns are far from zero
+            k.barrier()
             self._complete(rank)
         kind = "eigenvalues" if s.is_hermitian else "singular values"
         what = f"{kind} of {s.batch} matrices of {s.height} x {s.width}"
         return self.finished(f"{what}, {self._warps} pairs of columns at a time")
 
     # -- in
-    def _sizes(self) -> tuple[ir.Value, ir.Value, ir.Value]:
+    def _scaling(self) -> tuple[ir.Value, ir.Value, ir.Value]:
         """What makes the greatest number about one, so that no square overflows, and its inverse; the matrix's
         Frobenius norm then."""
         b, s = self.b, self._s
@@ -136,14 +138,14 @@ class _Jacobi(MatrixKernel):
             for part in self._source.get(*self._read_triangle(i, j)):
                 size = intrinsic(b, "fabs", self.real(part))
                 b.store(intrinsic(b, "maximum", b.load(kept, typ=self._kind), size), kept)
-        scale, back = scaling(b, self._block.greatest(b.load(kept, typ=self._kind)))
+        scale, back = scaling(b, self._sizes.greatest(b.load(kept, typ=self._kind)))
         b.store(self._constant(0), kept)
         with self.each(s.height * s.width) as item:
             i, j = b.urem(item, I64(s.height)), b.udiv(item, I64(s.height))
             for part in self._source.get(*self._read_triangle(i, j)):
                 x = b.fmul(self.real(part), scale)
                 b.store(intrinsic(b, "fma", x, x, b.load(kept, typ=self._kind)), kept)
-        return scale, back, intrinsic(b, "sqrt", self._block.sum(b.load(kept, typ=self._kind)))
+        return scale, back, intrinsic(b, "sqrt", self._squares.sum(b.load(kept, typ=self._kind)))
 
     def _read_triangle(self, i: ir.Value, j: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Of a Hermitian matrix the lower triangle is read, as `source` places it."""
@@ -222,11 +224,7 @@ class _Jacobi(MatrixKernel):
             if len(x) == 2:  # conj(x) y
                 imag = b.fsub(b.fmul(x[0], y[1]), b.fmul(x[1], y[0]))
                 b.store(b.fadd(b.load(slots[3], typ=self._kind), imag), slots[3])
-        sums = in_warp(
-            k,
-            tuple(b.load(slot, typ=self._kind) for slot in slots),
-            lambda x, y: tuple(map(b.fadd, x, y)),
-        )
+        sums = sums_in_warp(k, [b.load(slot, typ=self._kind) for slot in slots])
         alpha, beta, *gamma = (k.broadcast(each) for each in sums)
         size = self._length(gamma)
         tolerance = self._constant(self._epsilon * math.sqrt(s.height))
@@ -267,7 +265,7 @@ class _Jacobi(MatrixKernel):
             with strided(b, k.lane, I64(s.height), WARP) as i:
                 for part in (self.real(part) for part in self._g.get(i, j)):
                     b.store(intrinsic(b, "fma", part, part, b.load(total, typ=self._kind)), total)
-            (found,) = in_warp(k, (b.load(total, typ=self._kind),), lambda x, y: (b.fadd(x[0], y[0]),))
+            (found,) = sums_in_warp(k, [b.load(total, typ=self._kind)])
             with b.if_then(b.icmp_signed("==", k.lane, I64(0))):
                 self._norms.put(I64(0), j, [self.vector(intrinsic(b, "sqrt", found)), *self.zero[1:]])
         k.barrier()
@@ -311,7 +309,6 @@ class _Jacobi(MatrixKernel):
             if s.others:
                 with strided(b, k.lane, I64(s.width), WARP) as i:
                     self._others.put(i, place, self._y.get(i, j))
-        k.barrier()
         return b.load(rank, typ=I64)
 
     def _complete(self, rank: ir.Value) -> None:
@@ -345,7 +342,6 @@ class _Jacobi(MatrixKernel):
             k.barrier()
             with strided(b, k.thread, height, k.threads) as i:
                 self._less(i, j, x.get(i, j), lambda c: self._weights.get(I64(0), c))
-            k.barrier()
             self._normalise(j)
 
     def _less(self, i: ir.Value, j: ir.Value, value: Number, weight: Callable[[ir.Value], Number]) -> None:
@@ -365,8 +361,7 @@ class _Jacobi(MatrixKernel):
         with strided(b, k.lane, I64(self._s.height), WARP) as i:
             minus = [b.fneg(part) for part in self._conjugate(x.get(i, c))]
             total.set(self.lanes.minus_product(b, total.get(), minus, x.get(i, j)))
-        parts = tuple(self.real(part) for part in total.get())
-        sums = in_warp(k, parts, lambda u, v: tuple(map(b.fadd, u, v)))
+        sums = sums_in_warp(k, [self.real(part) for part in total.get()])
         with b.if_then(b.icmp_signed("==", k.lane, I64(0))):
             self._weights.put(I64(0), c, [self.vector(each) for each in sums])
 
@@ -377,11 +372,10 @@ class _Jacobi(MatrixKernel):
         with strided(b, k.thread, I64(self._s.height), k.threads) as i:
             for part in (self.real(part) for part in x.get(i, j)):
                 b.store(intrinsic(b, "fma", part, part, b.load(total, typ=self._kind)), total)
-        length = intrinsic(b, "sqrt", self._block.sum(b.load(total, typ=self._kind)))
+        length = intrinsic(b, "sqrt", self._squares.sum(b.load(total, typ=self._kind)))
         inverse = self.vector(b.fdiv(self._constant(1), length))
         with strided(b, k.thread, I64(self._s.height), k.threads) as i:
             x.put(i, j, [b.fmul(part, inverse) for part in x.get(i, j)])
-        k.barrier()
 
     def _length(self, x: list[ir.Value]) -> ir.Value:
         if len(x) == 1:

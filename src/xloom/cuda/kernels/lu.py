@@ -13,7 +13,7 @@ from llvmlite import ir
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cpu.kernels.linalg.lanes import Number
 from xloom.cuda.kernel import THREADS, DeviceKernel, blocks_for, strided
-from xloom.cuda.kernels.block_reduction import BlockReduction
+from xloom.cuda.kernels.block_all_reduce import BlockAllReduce
 from xloom.cuda.kernels.blocked_matrix import Strips, System, Update, depth, step_number
 from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place, Variable
 from xloom.cuda.lowering import ThunkLowering
@@ -68,9 +68,9 @@ class _Panel(MatrixKernel):
         is_first = b.icmp_signed("==", k.thread, I64(0))
         with b.if_then(b.and_(is_first, b.icmp_signed("==", start, I64(0)))):
             element_access.store(b, self.pointers[2], s32, number, I32(0))
-        block = BlockReduction(k, (self.lanes.kind.element, I64))
+        best = BlockAllReduce(k, self.lanes.kind.element, I64)
         with strided(b, start, steps, 1) as c:
-            row = self._pivot(matrix, c, m, block)
+            row = self._pivot(matrix, c, m, best)
             with b.if_then(is_first):
                 at = b.add(b.mul(number, I64(count)), c)
                 element_access.store(b, self.pointers[1], s32, at, b.trunc(b.add(row, I64(1)), I32))
@@ -100,7 +100,7 @@ class _Panel(MatrixKernel):
             k.barrier()
         return self.finished(f"{depth(s.dtype)} columns of {s.batch} matrices of {s.n} rows factored, a block for each")
 
-    def _pivot(self, matrix: Matrix, c: ir.Value, m: ir.Value, block: BlockReduction) -> ir.Value:
+    def _pivot(self, matrix: Matrix, c: ir.Value, m: ir.Value, best: BlockAllReduce) -> ir.Value:
         """The row of a column's greatest number, the first of several, from row c on. All threads get it."""
         b, k = self.b, self.kernel
         kind = self.lanes.kind.element
@@ -112,7 +112,7 @@ class _Panel(MatrixKernel):
             is_greater = b.fcmp_ordered(">", here, known)
             b.store(b.select(is_greater, here, known), size)
             b.store(b.select(is_greater, i, b.load(place, typ=I64)), place)
-        return block.argmax(b.load(size, typ=kind), b.load(place, typ=I64))
+        return best.argmax(b.load(size, typ=kind), b.load(place, typ=I64))
 
     def _size(self, x: Number) -> ir.Value:
         """The sum of the parts' absolute values, as LAPACK compares them."""

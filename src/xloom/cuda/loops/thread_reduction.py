@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from llvmlite import ir
 
@@ -10,6 +11,7 @@ from xloom.codegen.emission.accumulators import Accumulator, accumulators
 from xloom.codegen.emission.elements import ElementEmitter
 from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.cuda.kernel import WARP, KernelBuilder
+from xloom.cuda.warp_reduction import in_warp
 from xloom.llvm import element_access
 from xloom.llvm.types import I64, Value
 
@@ -80,14 +82,16 @@ def combine_lanes(
     kernel: KernelBuilder, elements: ElementEmitter, reductions: Sequence[Reduction], states: States, width: int = WARP
 ) -> None:
     """The first lane of each group of `width` has what all have got; all threads of the warp come here."""
-    offset = width // 2
-    while offset:
-        moved = {
-            key: [kernel.shuffled_down(value, offset, width) for value in values]
-            for key, values in values_of(states).items()
-        }
-        combine_states(elements, reductions, states, moved)
-        offset //= 2
+
+    def combined(_: Sequence[Value], others: Sequence[Value]) -> Sequence[Value]:
+        rest = iter(others)
+        combine_states(elements, reductions, states, {key: [*islice(rest, len(a))] for key, a in states.items()})
+        return flat()
+
+    def flat() -> list[Value]:
+        return [value for values in values_of(states).values() for value in values]
+
+    in_warp(kernel, flat(), combined, width)
 
 
 class BlockReduction:
