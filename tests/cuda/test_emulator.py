@@ -128,6 +128,20 @@ def test_atomic_additions_are_no_race_but_plain_ones_are():
         run(counted(is_atomic=False), count)
 
 
+def test_a_vector_at_an_address_that_does_not_serve():
+    def doubled(first):
+        k = KernelBuilder(SM_80, 1, 32)
+        four = ir.VectorType(FLOAT, 4)
+        place = at(k, k.pointers[0], k.b.add(k.b.mul(k.thread, I64(4)), I64(first)))
+        value = k.b.load(place, typ=four, align=16)
+        k.b.store(k.b.fadd(value, value), place, align=16)
+        return k.finished()
+
+    run(doubled(4), np.zeros(132, np.float32))
+    with pytest.raises(KernelFaultError, match="an address that is no multiple of what it takes"):
+        run(doubled(1), np.zeros(132, np.float32))
+
+
 def test_shuffles_as_ptx_has_them():
     k = KernelBuilder(SM_80, 3, 32)
     value = k.b.sitofp(k.thread, FLOAT)

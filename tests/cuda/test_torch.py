@@ -22,10 +22,10 @@ def gpu(monkeypatch):
 
     def lent(*arguments, **options):
         with gpu:
-            block = gpu.memory.allocate(4096)
+            block = gpu.memory.allocate(1 << 14)
         made.append(block)
         gpu.synchronize()
-        memory = machine.memory.part(block.pointer, 4096)
+        memory = machine.memory.part(block.pointer, 1 << 14)
         dims, dtype, _ = arguments
         return torch.from_numpy(memory).view(dtype)[: torch.Size(dims).numel()].view(dims)
 
@@ -67,6 +67,15 @@ def test_tensors_are_read_and_written_where_they_are(gpu):
     wait(gpu)
     torch.testing.assert_close(first, torch.tanh(x) + y)
     torch.testing.assert_close(second, x @ y.t())
+
+
+def test_tensors_that_begin_within_others_are_aligned(gpu):
+    whole = gpu.lent((33, 64), torch.float32, None).flatten()
+    whole.copy_(torch.randn(33 * 64))
+    x = whole[1 : 32 * 64 + 1]
+    (found,) = compile_graph(graph_of(lambda x: [x + 1], x), [x])([x])
+    wait(gpu)
+    torch.testing.assert_close(found, x + 1)
 
 
 def test_the_host_factors_matrices(gpu):

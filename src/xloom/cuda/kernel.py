@@ -28,6 +28,8 @@ SHARED_BYTES = 48 << 10
 DYNAMIC_SHARED = "dynamic_shared"
 """The name of what launches ask for."""
 ALL_LANES = I32(-1)
+ALIGNMENT = 16
+"""Of each pointer that a kernel is given."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class KernelBuilder:
         function.calling_convention = "ptx_kernel"
         function.attributes.add("nounwind")
         for argument in function.args:
-            argument.attributes.align = 16
+            argument.attributes.align = ALIGNMENT
         self.function = function
         self.pointers: Sequence[ir.Value] = function.args
         self.tensor_cores = ""

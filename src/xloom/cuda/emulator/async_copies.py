@@ -23,13 +23,12 @@ def begin(b: ir.IRBuilder, arguments: Sequence[ir.Value]) -> None:
     """copy_begin(context, copies, target, source, nbytes, read, site): of the bytes only `read` are, the rest are 0."""
     context, copies, target, source, nbytes, read, site = arguments
     access = b.module.globals["xloom_access"]
-    given = allocate(b, POINTER)
+    given, size = allocate(b, POINTER), b.zext(nbytes, I64)
     b.store(source, given)
     with b.if_then(b.icmp_signed(">", read, I32(0))):
-        size = b.zext(read, I64)
-        b.store(b.call(access, [context, source, size, I32(Access.READ), site, _NO_VALUE]), given)
-    size = b.zext(nbytes, I64)
-    safe = b.call(access, [context, target, size, I32(Access.COPY), site, _NO_VALUE])
+        taken = b.zext(read, I64), size
+        b.store(b.call(access, [context, source, *taken, I32(Access.READ), site, _NO_VALUE]), given)
+    safe = b.call(access, [context, target, size, size, I32(Access.COPY), site, _NO_VALUE])
     count = word(b, copies, at.COPIES)
     entry = _entry(b, copies, count)
     values = {
@@ -83,7 +82,7 @@ def _arrive(b: ir.IRBuilder, context: ir.Value, entry: ir.Value) -> None:
     target, source = (b.load(field(b, entry, o), typ=POINTER) for o in (at.COPY_TARGET, at.COPY_SOURCE))
     nbytes, read = (b.zext(word(b, entry, o), I64) for o in (at.COPY_SIZE, at.COPY_READ))
     access = b.module.globals["xloom_access"]
-    b.call(access, [context, target, nbytes, I32(Access.ARRIVAL), word(b, entry, at.COPY_SITE), _NO_VALUE])
+    b.call(access, [context, target, nbytes, I64(1), I32(Access.ARRIVAL), word(b, entry, at.COPY_SITE), _NO_VALUE])
     value = allocate(b, I8)
     with loop(b, I64(0), nbytes) as byte:
         b.store(I8(0), value)

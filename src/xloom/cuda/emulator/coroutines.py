@@ -38,6 +38,7 @@ _POINTER = r"ptr (getelementptr [^(]*\(.*?\)|[^\s,]+)"
 _LOAD = re.compile(rf"^  (%\S+) = load (volatile )?(.+?), {_POINTER}, align \d+")
 _STORE = re.compile(rf"^  store (volatile )?(.+?), {_POINTER}, align \d+")
 _ATOMIC = re.compile(rf"^  (%\S+) = (atomicrmw|cmpxchg) (?:volatile )?(?:\w+ )?{_POINTER}, (.+)$")
+_ALIGNMENT = re.compile(r", align (\d+)")
 _FILL = re.compile(r"call void @llvm\.(memset|memcpy|memmove)[\w.]*\((.*)\)")
 _CAST = re.compile(r"addrspacecast \(ptr (@\S+|getelementptr [^()]*\([^()]*\)) to ptr\)")
 """Constants in one another: the inner ones first."""
@@ -204,7 +205,8 @@ class _Rewriting:
         if store and self._may_store_again:
             access, value = Access.WRITE_AGAIN, "%coroutine.value"
             self._out.append(f"  store {store[2]}, ptr {value}")
-        safe = self._access(pointer, f"i64 {_nbytes(kind)}", access, line, value)
+        alignment = int(_ALIGNMENT.findall(line)[-1])
+        safe = self._access(pointer, f"i64 {_nbytes(kind)}", access, line, alignment=alignment, value=value)
         return line.replace(f"ptr {pointer},", f"ptr {safe},")
 
     def _checked_fill(self, line: str, name: str, arguments: str) -> str:
@@ -216,9 +218,11 @@ class _Rewriting:
             self._access(operands[1], size, Access.READ, line)
         return line
 
-    def _access(self, pointer: str, size: str, access: Access, line: str, value: str = "null") -> str:
-        safe = self._name()
-        operands = f"ptr %context, ptr {pointer}, {size}, i32 {int(access)}, i32 {self._site(line)}, ptr {value}"
+    def _access(
+        self, pointer: str, size: str, access: Access, line: str, *, alignment: int = 1, value: str = "null"
+    ) -> str:
+        safe, how = self._name(), f"i32 {int(access)}, i32 {self._site(line)}, ptr {value}"
+        operands = f"ptr %context, ptr {pointer}, {size}, i64 {alignment}, {how}"
         self._out.append(f"  {safe} = call ptr @xloom_access({operands})")
         return safe
 
@@ -346,7 +350,7 @@ class _Rewriting:
 
     def _rows_of_matrices(self, line: str, name: str, rest: str, operands: list[str]) -> None:
         """Four matrices; each lane reads the row that it names."""
-        safe = self._access(operands[0].removeprefix("ptr "), "i64 16", Access.READ, line)
+        safe = self._access(operands[0].removeprefix("ptr "), "i64 16", Access.READ, line, alignment=16)
         words = []
         for number in range(4):
             place, value = self._name(), self._name()
@@ -456,7 +460,7 @@ declare void @llvm.coro.resume(ptr)
 declare void @llvm.coro.destroy(ptr)
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
-declare ptr @xloom_access(ptr, ptr, i64, i32, i32, ptr)
+declare ptr @xloom_access(ptr, ptr, i64, i64, i32, i32, ptr)
 declare void @xloom_wait(ptr, i32)
 declare void @xloom_offer(ptr, i32, i32)
 declare void @xloom_put(ptr, i32, i32)

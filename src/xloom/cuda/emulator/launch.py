@@ -31,6 +31,7 @@ _MESSAGES = {
     Fault.DEADLOCK: "waits for lanes of its warp that do not come to the same instruction",
     Fault.INACTIVE_LANE: "reads a register of a lane that takes no part",
     Fault.IN_FLIGHT: "touches memory to which an asynchronous copy may still be on its way",
+    Fault.MISALIGNED: "touches several bytes at an address that is no multiple of what it takes",
     Fault.UNFENCED: "has tensor cores read what a thread has written without fence.proxy.async after it",
 }
 

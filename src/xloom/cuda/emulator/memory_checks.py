@@ -1,4 +1,5 @@
-"""What is done before each access of an emulated kernel: is it inside an array, and does no other thread touch it?
+"""What is done before each access of an emulated kernel: is it inside an array, at an address that serves, and does no
+other thread touch it?
 
 For each byte there is who wrote it last and who read it last: block, number of barriers until then, thread. Two
 accesses of which one writes are in order if they are one thread's, or if the block's barriers are between them.
@@ -53,11 +54,11 @@ def define_fault(module: ir.Module) -> None:
 
 
 def define_access(module: ir.Module) -> None:
-    """`ptr xloom_access(ptr context, ptr address, i64 nbytes, i32 access, i32 site, ptr value)`: what to touch instead.
+    """`ptr xloom_access(context, address, i64 nbytes, i64 alignment, i32 access, i32 site, ptr value)`: what to touch.
 
     `value` is what is to be written, where a write that changes nothing is none.
     """
-    kinds = [POINTER, POINTER, I64, I32, I32, POINTER]
+    kinds = [POINTER, POINTER, I64, I64, I32, I32, POINTER]
     function = ir.Function(module, ir.FunctionType(POINTER, kinds), "xloom_access")
     _Check(ir.IRBuilder(function.append_basic_block("entry")), *function.args).emit()
 
@@ -69,12 +70,13 @@ class _Check:
         context: ir.Value,
         address: ir.Value,
         nbytes: ir.Value,
+        alignment: ir.Value,
         access: ir.Value,
         site: ir.Value,
         value: ir.Value,
     ):
         self.b, self.context, self.address, self.nbytes = b, context, address, nbytes
-        self.access, self.site, self.value = access, site, value
+        self.alignment, self.access, self.site, self.value = alignment, access, site, value
         self.launch = b.load(field(b, context, at.LAUNCH), typ=POINTER)
         self.begin = b.ptrtoint(address, I64)
 
@@ -97,6 +99,10 @@ class _Check:
             with b.if_then(self._is_on_stack()):
                 b.ret(self.address)
             self._fault(Fault.OUT_OF_BOUNDS, I32(-1))
+            b.ret(field(b, self.launch, at.DUMMY))
+        beyond = b.and_(self.begin, b.sub(self.alignment, I64(1)))
+        with b.if_then(b.icmp_signed("!=", beyond, I64(0))):
+            self._fault(Fault.MISALIGNED, I32(-1))
             b.ret(field(b, self.launch, at.DUMMY))
         is_shared = b.icmp_signed("!=", self._entry(entry, 3), I64(0))
         shadow = b.inttoptr(self._entry(entry, 2), POINTER)

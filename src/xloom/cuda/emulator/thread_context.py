@@ -56,6 +56,7 @@ class Fault(IntEnum):
     INACTIVE_LANE = 7
     IN_FLIGHT = 8
     UNFENCED = 9
+    MISALIGNED = 10
 
 
 class Access(IntEnum):

@@ -110,7 +110,9 @@ def _check(
         turned = b.mul(b.udiv(piece, I64(depth)), I64(width)), b.urem(piece, I64(depth))
         line, k = (b.select(operand.is_turned, y, x) for x, y in zip(plain, turned, strict=True))
         address = b.inttoptr(_place(b, operand, line, k, nbytes), POINTER)
-        b.call(access, [context, address, I64(_PIECE), I32(Access.PRODUCT), site, ir.Constant(POINTER, None)])
+        b.call(
+            access, [context, address, I64(_PIECE), I64(_PIECE), I32(Access.PRODUCT), site, ir.Constant(POINTER, None)]
+        )
 
 
 def _place(b: ir.IRBuilder, operand: _Memory, line: ir.Value, k: ir.Value, nbytes: int) -> ir.Value:

@@ -12,8 +12,10 @@ import numpy as np
 from xloom import checks
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cuda.driver.results import DriverError
+from xloom.cuda.kernel import ALIGNMENT
 from xloom.cuda.lower import lowered
 from xloom.cuda.program import Launch
+from xloom.cuda.run_time import transfers
 from xloom.cuda.run_time.arrays import CudaArray
 from xloom.cuda.run_time.collectives import Place, exchange
 from xloom.cuda.run_time.custom_calls import CallsInStream
@@ -117,6 +119,8 @@ class CudaExecutable:
         """
         with device:
             ours = self._on(device)
+            # what others lend may lie anywhere
+            arguments = [a if a.pointer % ALIGNMENT == 0 else transfers.copied(a, device) for a in arguments]
             for argument in arguments:
                 device.follow(device.compute, argument.completion)
             results = self._results(device, arguments, donated) if into is None else list(into)
