@@ -106,6 +106,9 @@ def dlpack():
     assert again.devices() == x.devices(), again.devices()
     assert again.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
     assert np.array_equal(again, X + 1)
+    other = jax.dlpack.from_dlpack(Lent(x + 1), copy=True)
+    assert other.devices() == x.devices()
+    assert np.array_equal(other, X + 2)
     half = x.astype(jnp.bfloat16)
     assert jnp.from_dlpack(Lent(half)).dtype == jnp.bfloat16
     del x

@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from xloom.hlo.module import Module
 from xloom.interpreter.nested_values import with_each
 
+if TYPE_CHECKING:
+    from xloom.pjrt.cuda import FromHost
 
-class OnGpu:
-    """A module that is compiled for the first GPU."""
 
-    def __init__(self, module: Module):
-        """Raises UnsupportedError where there is no GPU, LoweringError for what has no kernels."""
-        from xloom.pjrt.compiler import Launch
-        from xloom.pjrt.cuda import CudaCompiler, gpus
+def on_gpu(module: Module) -> FromHost:
+    """A module that is compiled for the first GPU, as a function of the host's arrays.
 
-        self._compiler, self._alone = CudaCompiler(gpus(1)), Launch()
-        self._program = self._compiler.compile(module)
-        self.memory = self._program.memory
+    Raises UnsupportedError where there is no GPU, LoweringError for what has no kernels.
+    """
+    from xloom.pjrt.compiler import Launch
+    from xloom.pjrt.cuda import CudaCompiler, FromHost, gpus
 
-    def __call__(self, *arguments: Any) -> Any:
-        """The results for arrays of the host's, as such."""
-        found = self.enqueued([self.to_device(a) for a in arguments])
-        return with_each(found, lambda value: self._compiler.to_host(value, 0))
-
-    def to_device(self, argument: Any) -> Any:
-        """An argument on the device."""
-        return with_each(argument, lambda array: self._compiler.to_device(np.asarray(array, order="C"), 0))
-
-    def enqueued(self, arguments: Sequence[Any]) -> Any:
-        """The results for arguments on the device, which makes them by and by."""
-        return self._program.run(arguments, self._alone)
+    (gpu,) = gpus(1)
+    return FromHost(CudaCompiler([gpu]).compile(module), gpu, Launch())
 
 
 class TimedOnGpu:
     """A program on the first GPU, and its arguments, which are there: a run ends when its results are there."""
 
     def __init__(self, module: Module, arguments: Sequence[Any]):
-        self.program = OnGpu(module)
+        self.program = on_gpu(module)
         self._arguments = [self.program.to_device(a) for a in arguments]
 
     def fresh_arguments(self) -> Sequence[Any]:

@@ -17,7 +17,7 @@ import numpy as np
 import xloom
 from xloom.checks import VALUE_CHECKS, known_value_checks
 from xloom.cli.on_devices import OnDevices, interpreted_devices
-from xloom.cli.on_gpu import OnGpu
+from xloom.cli.on_gpu import on_gpu
 from xloom.cli.program_arguments import program_arguments
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
 from xloom.cpu.runtime.spmd_executable import is_spmd
@@ -163,7 +163,7 @@ def run(
         elif on == "emulator":
             program = _emulated(module, target, seed)
         elif on == "cuda":
-            program = OnGpu(module)
+            program = on_gpu(module)
         else:
             program = _compiled(module, seed, allow_interpreter, check)
         value = program(*arguments)

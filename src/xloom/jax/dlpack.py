@@ -1,8 +1,9 @@
-"""DLPack to and from arrays of the platform, as far as its memory is the host's."""
+"""DLPack to and from arrays of the platform, in memory of the host's or of a GPU."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +13,7 @@ from xloom.cuda.names import PJRT_PLATFORM
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _BFLOAT16_TYPE = 4 | 16 << 8 | 1 << 16  # DLDataType: the code of bfloat, bits, lanes
-_CUDA = 2  # kDLCUDA, in the lower half of DLDevice; the ordinal in the upper one
+_CPU, _CUDA = 1, 2  # kDLCPU and kDLCUDA, in the lower half of DLDevice; the ordinal in the upper one
 _UINT16_TYPE = 1 | 16 << 8 | 1 << 16
 
 
@@ -54,12 +55,6 @@ def _capsule(array: np.ndarray) -> Any:
     return _capsule_at(array, array.__array_interface__["data"][0])
 
 
-def _capsule_of_gpu(x: Any) -> Any:
-    capsule = _capsule_at(x, x.unsafe_buffer_pointer())
-    _tensor(capsule).device = _CUDA | _ordinal(x) << 32
-    return capsule
-
-
 def _capsule_at(owner: Any, address: int) -> Any:
     dtype = np.dtype(owner.dtype)
     if dtype.kind == "V" and dtype != _BFLOAT16:
@@ -68,15 +63,6 @@ def _capsule_at(owner: Any, address: int) -> Any:
     if dtype == _BFLOAT16:
         _tensor(capsule).type = _BFLOAT16_TYPE
     return capsule
-
-
-def _is_of_gpu(capsule: Any) -> bool:
-    return _tensor(capsule).device & 0xFFFFFFFF == _CUDA
-
-
-def _ordinal(x: Any) -> int:
-    (device,) = x.devices()
-    return device.local_hardware_id
 
 
 def _alignment(capsule: Any) -> int:
@@ -99,7 +85,7 @@ class _Lent:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # the host's memory
+        return _CPU, 0
 
 
 def _copy(capsule: Any) -> np.ndarray:
@@ -122,6 +108,58 @@ def _check_readable(x: Any) -> None:
         raise BufferError(f"DLPack lends no memory that the host cannot read: {told}; np.asarray copies it") from None
 
 
+class _HostMemory:
+    """Where a platform's arrays are that the host reads."""
+
+    kind = _CPU
+
+    def place(self, x: Any) -> tuple[int, int]:
+        """The device of an array, as DLPack names it. Raises BufferError where the host cannot read it."""
+        _check_readable(x)
+        return self.kind, 0
+
+    def capsule(self, x: Any) -> Any:
+        """Lends an array. Raises BufferError where that cannot be."""
+        _check_readable(x)
+        return _capsule(np.asarray(x))
+
+    def has(self, capsule: Any) -> bool:
+        """Whether arrays of the platform may be where a lent one is."""
+        return True
+
+    def copied(self, capsule: Any, take: Callable[[], Any]) -> Any:
+        """A copy of a lent array, which `take` would make one of JAX's."""
+        return _copy(capsule)
+
+
+class _GpuMemory:
+    """Where the arrays of xloom_cuda are."""
+
+    kind = _CUDA
+
+    def place(self, x: Any) -> tuple[int, int]:
+        """See _HostMemory."""
+        (device,) = x.devices()
+        return self.kind, device.local_hardware_id
+
+    def capsule(self, x: Any) -> Any:
+        """See _HostMemory."""
+        capsule = _capsule_at(x, x.unsafe_buffer_pointer())
+        kind, ordinal = self.place(x)
+        _tensor(capsule).device = kind | ordinal << 32
+        return capsule
+
+    def has(self, capsule: Any) -> bool:
+        """See _HostMemory."""
+        return _tensor(capsule).device & 0xFFFFFFFF == self.kind
+
+    def copied(self, capsule: Any, take: Callable[[], Any]) -> Any:
+        """See _HostMemory. The host cannot read it."""
+        import jax.numpy as jnp
+
+        return jnp.array(take(), copy=True)
+
+
 def exchange_arrays(platform: str) -> None:
     """Makes JAX lend arrays of the platform; those of the host that it is lent go to whichever platform is first."""
     import jax
@@ -129,21 +167,19 @@ def exchange_arrays(platform: str) -> None:
     from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
     from jax._src.typing import DLDeviceType
 
+    memory = _GpuMemory() if platform == PJRT_PLATFORM else _HostMemory()
     lend, place = _jax.buffer_to_dlpack_managed_tensor, array.ArrayImpl.__dlpack_device__
     take = _jax.dlpack_managed_tensor_to_buffer
 
     def buffer_to_dlpack_managed_tensor(x: Any, *, stream: Any = None) -> Any:
         if x.platform() != platform:
             return lend(x, stream=stream)
-        if platform == PJRT_PLATFORM:
-            return _capsule_of_gpu(x)
-        _check_readable(x)
-        return _capsule(np.asarray(x))
+        return memory.capsule(x)
 
     def dlpack_managed_tensor_to_buffer(capsule: Any, device: Any, stream: Any, *rest: Any) -> Any:
         copy = rest[0] if rest else None  # JAX 0.8.0 copies later
         if device.platform == platform:
-            if platform == PJRT_PLATFORM and not _is_of_gpu(capsule):
+            if not memory.has(capsule):
                 return jax.device_put(_copy(capsule), device)
             misaligned = not _is_aligned(capsule)
             if misaligned and copy is False:
@@ -151,7 +187,8 @@ def exchange_arrays(platform: str) -> None:
                 message = f"INVALID_ARGUMENT: the memory is not aligned to {_alignment(capsule)} bytes."
                 raise _jax.JaxRuntimeError(message)
             if misaligned or copy:  # which jaxlib does not know how to ask plugins for
-                return jax.device_put(_copy(capsule), device)
+                given = [None] * len(rest)
+                return jax.device_put(memory.copied(capsule, lambda: take(capsule, device, stream, *given)), device)
             try:
                 return take(capsule, device, stream, *rest)
             except _jax.JaxRuntimeError as error:
@@ -162,10 +199,8 @@ def exchange_arrays(platform: str) -> None:
 
     def __dlpack_device__(self: Any) -> Any:
         if self.platform() == platform and len(self._arrays) == 1:
-            if platform == PJRT_PLATFORM:
-                return DLDeviceType.kDLCUDA, _ordinal(self)
-            _check_readable(self)
-            return DLDeviceType.kDLCPU, 0
+            kind, ordinal = memory.place(self)
+            return DLDeviceType(kind), ordinal
         return place(self)
 
     _jax.buffer_to_dlpack_managed_tensor = buffer_to_dlpack_managed_tensor
@@ -173,5 +208,4 @@ def exchange_arrays(platform: str) -> None:
     array.ArrayImpl.__dlpack_device__ = __dlpack_device__
     order = str(getattr(jax.config, "jax_platforms")).split(",")  # noqa: B009 - made at run time
     if platform in order and ("cpu" not in order or order.index(platform) < order.index("cpu")):
-        lending = DLDeviceType.kDLCUDA if platform == PJRT_PLATFORM else DLDeviceType.kDLCPU
-        dlpack._DL_DEVICE_TO_PLATFORM[lending] = platform
+        dlpack._DL_DEVICE_TO_PLATFORM[DLDeviceType(memory.kind)] = platform

@@ -147,26 +147,34 @@ class PaddedProgram:
 
     def run(self, arguments: Sequence[Any], launch: Launch) -> Any:
         """Runs it and waits for its results, whose sizes the host asks for."""
-        on_host = [_told(transfers.to_host, argument) for argument in arguments]
-        found = DynamicExecutable(self._module, _ByHost(self._program, launch))(*on_host)
         gpu = self._program.gpus[launch.device]
+        on_host = [_told(transfers.to_host, argument) for argument in arguments]
+        found = DynamicExecutable(self._module, FromHost(self._program, gpu, launch))(*on_host)
         return with_each(found, lambda array: _told(transfers.to_device, np.asarray(array, order="C"), gpu))
 
     def rendezvous(self) -> None:
         """None: programs of one device have no collectives."""
 
 
-class _ByHost:
-    """A run of a program, as a function of the host's arrays."""
+class FromHost:
+    """A program on a GPU, as a function of the host's arrays."""
 
-    def __init__(self, program: CudaProgram, launch: Launch):
-        self._program, self._launch = program, launch
+    def __init__(self, program: Program, gpu: CudaDevice, launch: Launch):
+        self._program, self._gpu, self._launch = program, gpu, launch
         self.memory = program.memory
 
-    def __call__(self, *arrays: np.ndarray) -> Any:
-        gpu = self._program.gpus[self._launch.device]
-        given = [_told(transfers.to_device, np.asarray(a), gpu) for a in arrays]
-        return with_each(self._program.run(given, self._launch), partial(_told, transfers.to_host))
+    def __call__(self, *arguments: Any) -> Any:
+        """The results, on the host. Raises PjrtError for what went wrong."""
+        found = self.enqueued([self.to_device(a) for a in arguments])
+        return with_each(found, partial(_told, transfers.to_host))
+
+    def to_device(self, argument: Any) -> Any:
+        """An argument on the GPU."""
+        return with_each(argument, lambda a: _told(transfers.to_device, np.asarray(a, order="C"), self._gpu))
+
+    def enqueued(self, arguments: Sequence[Any]) -> Any:
+        """The results for arguments on the GPU, which makes them by and by."""
+        return self._program.run(arguments, self._launch)
 
 
 def _told(work: Any, *arguments: Any) -> Any:
