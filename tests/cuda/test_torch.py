@@ -78,12 +78,61 @@ def test_tensors_that_begin_within_others_are_aligned(gpu):
     torch.testing.assert_close(found, x + 1)
 
 
-def test_the_host_factors_matrices(gpu):
-    x = gpu.lent((4, 4), torch.float32, None)
-    x.copy_(torch.randn(4, 4) + 4 * torch.eye(4))
-    (found,) = compile_graph(graph_of(lambda x: [torch.linalg.inv(x)], x), [x])([x])
+def factored(gpu, function, *tensors):
+    """What a function of tensors gives on the GPU, and how often the host had copies of arrays."""
+    given = [gpu.lent(tuple(t.shape), t.dtype, None).copy_(t) for t in tensors]
+    before = gpu.machine.calls.count("cuMemcpyDtoHAsync_v2")
+    found = compile_graph(graph_of(function, *tensors), given)(given)
     wait(gpu)
-    torch.testing.assert_close(found, torch.linalg.inv(x))
+    return found, gpu.machine.calls.count("cuMemcpyDtoHAsync_v2") - before
+
+
+def test_the_host_factors_what_has_no_kernels(gpu):
+    x = torch.randn(4, 4)
+    x = x + x.T  # whose eigenvalues are real
+    (found,), copies = factored(gpu, lambda x: [torch.linalg.eigvals(x).real.sum()], x)
+    torch.testing.assert_close(found, x.trace(), rtol=1e-4, atol=1e-4)
+    assert copies
+
+
+def spectrum(parts):
+    """What does not depend on the signs of vectors."""
+    left, values, right = parts
+    return [values, (left * values.unsqueeze(-2).to(left.dtype)) @ right]
+
+
+FACTORISATIONS = {
+    "qr": lambda x: [*torch.linalg.qr(x)],
+    "qr, complete": lambda x: [*torch.linalg.qr(x[:, :3], mode="complete")],
+    "qr, wide": lambda x: [*torch.linalg.qr(x[:, :3].mT, mode="complete")],
+    "qr, r": lambda x: [torch.linalg.qr(x, mode="r")[1]],
+    "reflections": lambda x: [torch.linalg.householder_product(*torch.geqrf(x[:, :, :3]))],
+    "eigh": lambda x: spectrum((lambda v, w: (w, v, w.mH))(*torch.linalg.eigh(x + x.mH))),
+    "eigvalsh": lambda x: [torch.linalg.eigvalsh(x + x.mH, UPLO="U")],
+    "svd": lambda x: spectrum(torch.linalg.svd(x[:, :3], full_matrices=False)),
+    "svd, full": lambda x: [*spectrum((lambda u, s, v: (u, s, v[:, :3]))(*torch.linalg.svd(x[:, :3])))],
+    "svd, all vectors": lambda x: [(lambda v: v @ v.mH)(torch.linalg.svd(x[:, :3])[2])],
+    "svdvals": lambda x: [torch.linalg.svdvals(x)],
+    "lu": lambda x: [*torch.linalg.lu_factor(x[:, :3])],
+    "inv": lambda x: [torch.linalg.inv(x)],
+    "det": lambda x: [torch.linalg.det(x), torch.ops.aten._linalg_det(x)[1]],
+    "det of columns": lambda x: [torch.linalg.det(x.mT)],
+    "slogdet": lambda x: [*torch.linalg.slogdet(x)],
+    "solve": lambda x: [torch.linalg.solve(x, x[:, :, :2]), torch.linalg.solve(x, x[..., 0])],
+    "solve, right": lambda x: [torch.linalg.solve(x, x[:, :2], left=False)],
+    "solve, columns": lambda x: [*torch.ops.aten._linalg_solve_ex(x.mT.contiguous().mT, x)],
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize("name", FACTORISATIONS)
+def test_matrices_are_factored_on_the_device(gpu, name, dtype):
+    x = torch.randn(2, 5, 5, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    found, copies = factored(gpu, FACTORISATIONS[name], x)
+    assert not copies
+    for value, wanted in zip(found, FACTORISATIONS[name](x), strict=True):
+        torch.testing.assert_close(value, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_dynamic_shapes_and_several_gpus_are_refused():

@@ -7,6 +7,7 @@ from llvmlite import ir
 from xloom.aot.lapack import routine_of
 from xloom.calls.jaxlib_handlers import is_of_jaxlib
 from xloom.calls.registry import ABIS, Registration, place
+from xloom.calls.torch_routines import PREFIX
 from xloom.cpu.entry.emitted_program import EmittedProgram
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.machine_code import serialized
@@ -28,7 +29,7 @@ class LinkTimeEntryBuilder(EntryBuilder):
     def registration_of(self, call: Instruction) -> Registration:
         """A function that the linker finds. Raises LoweringError for what Python alone has."""
         target, abi = call["custom_call_target"], _NAMES.get(call["api_version"], "")
-        of_python = target.startswith("xloom.torch.") or (is_of_jaxlib(target) and routine_of(target) is None)
+        of_python = target.startswith(PREFIX) or (is_of_jaxlib(target) and routine_of(target) is None)
         if not abi or of_python:
             raise LoweringError(
                 f"an exported program cannot call {target!r}"

@@ -19,12 +19,14 @@ from xloom.cuda.leading_collectives import LeadingCollectives
 from xloom.cuda.loops.lowering import NestLowering
 from xloom.cuda.lowering import ThunkLowering
 from xloom.cuda.program import Branch, Collective, Copy, CountedLoop, DeviceProgram, Loop, Step
+from xloom.cuda.torch_factorisations import TorchFactorisations
 from xloom.errors import LoweringError, OutOfMemoryError
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import ADDRESSED
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
+from xloom.passes import DeadCodeElimination, TupleSimplification
 from xloom.passes.effects import Effects
 from xloom.passes.loops import counted_trips
 from xloom.trampoline import Nested, run
@@ -33,6 +35,7 @@ _NOTHING = frozenset({"constant", "after-all"})
 """Thunks whose values are in memory already, or are tokens."""
 _NUMBERS = {"replica-id": 0, "partition-id": 1}
 """The device's numbers (u32), in their order in memory."""
+_OWN = (TorchFactorisations(), TupleSimplification(), DeadCodeElimination())
 _COLLECTIVES = frozenset({"all-gather", "all-to-all", "collective-broadcast", "collective-permute"})
 """Those that move data; others are made of them."""
 
@@ -41,7 +44,7 @@ def lowered(module: Module, target: Target) -> DeviceProgram:
     """The program that a module is on a GPU. Raises LoweringError for what has no kernels."""
     if not target.is_gpu:
         raise LoweringError(f"{target.name} is no GPU", hint="name one such as sm_80 or sm_90a")
-    own = (LeadingCollectives(),) if _is_spmd(module) else ()
+    own = (LeadingCollectives(), *_OWN) if _is_spmd(module) else _OWN
     schedule = scheduled(prepared(module, own=own).entry)
     return lower(assigned(schedule, target))
 

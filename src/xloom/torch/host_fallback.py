@@ -16,6 +16,7 @@ from torch.fx import Node
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from xloom.calls.python_source import custom_call
+from xloom.calls.torch_routines import PREFIX
 from xloom.environment import TORCH_FALLBACK
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
@@ -92,7 +93,7 @@ def call(g: Graph, target: Any, node: Node, args: Sequence[Any], kwargs: Mapping
             place[...] = as_array(result)
 
     operands = [leaves[k] for k in places]
-    number = f"xloom.torch.{name}.{next(_numbers)}"
+    number = f"{PREFIX}{name}.{next(_numbers)}"
     custom_call(number)(on_host)
     results = run([without_memory(operand) for operand in operands])
     if any(not isinstance(leaf, torch.Tensor) and leaf is not None for leaf in tree_leaves(results)):

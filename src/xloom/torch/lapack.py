@@ -14,9 +14,8 @@ import torch
 
 from xloom.calls import custom_call, lookup
 from xloom.calls.registry import add
+from xloom.calls.torch_routines import PREFIX
 from xloom.torch.arrays import as_array, as_tensor
-
-PREFIX = "xloom.torch."
 
 OPERATORS = (
     "_linalg_det",
@@ -42,10 +41,15 @@ OPERATORS = (
 """What is called: operators of ATen whose tensors are their first arguments."""
 
 
+def target_of(operator: str) -> str:
+    """The name of an operator's custom call."""
+    return PREFIX + operator
+
+
 def _register(operator: str) -> None:
     overload = getattr(torch.ops.aten, operator).default
 
-    @custom_call(PREFIX + operator)
+    @custom_call(target_of(operator))
     def call(out: Any, *inputs: Any, opaque: bytes) -> None:
         with torch.no_grad():
             options, tensors = json.loads(opaque), [*map(as_tensor, inputs)]
@@ -58,7 +62,7 @@ def _register(operator: str) -> None:
         for place, result in zip(out, results, strict=True):
             place[...] = as_array(result)
 
-    add(replace(lookup(PREFIX + operator), serves_devices=True))
+    add(replace(lookup(target_of(operator)), serves_devices=True))
 
 
 for _operator in OPERATORS:

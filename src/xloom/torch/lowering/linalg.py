@@ -13,7 +13,7 @@ from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.torch.dtypes import hlo_dtype, torch_dtype
-from xloom.torch.lapack import PREFIX
+from xloom.torch.lapack import target_of
 from xloom.torch.lowering.complex_parts import conj
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.matmul import product
@@ -82,7 +82,10 @@ def call_lapack(g: Graph, operator: str, *tensors: Instruction, columns: bool = 
     else:
         shape = tuple_shape([array_shape(hlo_dtype(r.dtype), tuple(r.shape)) for r in results])
     call = g.custom_call(
-        PREFIX + operator, list(tensors), shape, opaque=json.dumps(options | {"columns": True} if columns else options)
+        target_of(operator),
+        list(tensors),
+        shape,
+        opaque=json.dumps(options | {"columns": True} if columns else options),
     )
     if not shape.is_tuple:
         return call
