@@ -5,8 +5,10 @@ import pytest
 
 import xloom as xl
 from tests.cuda.simulation import simulated_gpus
+from xloom.cuda.driver.entry_points import CONDITIONAL_NODES
 from xloom.cuda.program import Launch
 from xloom.cuda.run_time import graphs, transfers
+from xloom.cuda.run_time.conditional_graphs import ConditionalGraph
 from xloom.cuda.run_time.executable import CudaExecutable
 
 X = np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)
@@ -28,7 +30,7 @@ def expected(x):
 def on_gpu():
     (gpu,), machine = simulated_gpus()
     executable = CudaExecutable(xl.parse(MANY), gpu.target)
-    assert (executable.tape.rows_given or 0) >= graphs.FEWEST
+    assert (executable.tape.nodes or 0) >= graphs.FEWEST
     return gpu, machine, executable
 
 
@@ -79,6 +81,98 @@ def test_checked_launches_are_no_graphs(monkeypatch, on_gpu):
     x = transfers.to_device(X, gpu)
     for _ in range(3):
         launched(gpu, machine, executable, x)
+    assert "cuGraphLaunch" not in machine.calls
+
+
+WHILE = """HloModule doubled
+condition { p = (f32[8,8], f32[]) parameter(0) x = f32[8,8] get-tuple-element(p), index=0
+  limit = f32[] get-tuple-element(p), index=1 s = f32[1,1] slice(x), slice={[7:8], [7:8]} v = f32[] reshape(s)
+  ROOT r = pred[] compare(v, limit), direction=LT }
+body { p = (f32[8,8], f32[]) parameter(0) x = f32[8,8] get-tuple-element(p), index=0
+  limit = f32[] get-tuple-element(p), index=1 y = f32[8,8] add(x, x) ROOT t = (f32[8,8], f32[]) tuple(y, limit) }
+ENTRY e { x = f32[8,8] parameter(0) limit = f32[] parameter(1) p = (f32[8,8], f32[]) tuple(x, limit)
+  w = (f32[8,8], f32[]) while(p), condition=condition, body=body ROOT r = f32[8,8] get-tuple-element(w), index=0 }"""
+NESTED = """HloModule nested
+less { p = (s32[], f32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 l = f32[] get-tuple-element(p), index=1
+  n = s32[] convert(l) ROOT r = pred[] compare(i, n), direction=LT }
+more { p = (s32[], f32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 one = s32[] constant(1)
+  j = s32[] add(i, one) l = f32[] get-tuple-element(p), index=1 ROOT t = (s32[], f32[]) tuple(j, l) }
+zero { x = f32[8,8] parameter(0) ROOT n = f32[8,8] negate(x) }
+one { x = f32[8,8] parameter(0) ROOT n = f32[8,8] add(x, x) }
+two { x = f32[8,8] parameter(0) ROOT n = f32[8,8] multiply(x, x) }
+condition { p = (s32[], f32[8,8], f32[]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  l = f32[] get-tuple-element(p), index=2 n = s32[] convert(l) ROOT r = pred[] compare(i, n), direction=LT }
+body { p = (s32[], f32[8,8], f32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 one = s32[] constant(1)
+  x = f32[8,8] get-tuple-element(p), index=1 l = f32[] get-tuple-element(p), index=2 start = s32[] constant(0)
+  q = (s32[], f32[]) tuple(start, l) w = (s32[], f32[]) while(q), condition=less, body=more
+  c = s32[] get-tuple-element(w), index=0 f = f32[] convert(c) b = f32[8,8] broadcast(f), dimensions={}
+  y = f32[8,8] conditional(i, x, x, x), branch_computations={zero, one, two} z = f32[8,8] add(y, b)
+  j = s32[] add(i, one) ROOT t = (s32[], f32[8,8], f32[]) tuple(j, z, l) }
+ENTRY e { x = f32[8,8] parameter(0) l = f32[] parameter(1) i = s32[] constant(-1)
+  p = (s32[], f32[8,8], f32[]) tuple(i, x, l)
+  w = (s32[], f32[8,8], f32[]) while(p), condition=condition, body=body ROOT r = f32[8,8] get-tuple-element(w), index=1 }"""
+CHOSEN = """HloModule chosen
+yes { x = f32[8,8] parameter(0) ROOT n = f32[8,8] negate(x) }
+no { x = f32[8,8] parameter(0) y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT n = f32[8,8] add(x, y) }
+ENTRY e { x = f32[8,8] parameter(0) l = f32[] parameter(1) n = f32[] constant(2)
+  p = pred[] compare(l, n), direction=LT ROOT r = f32[8,8] conditional(p, x, x), true_computation=yes,
+  false_computation=no }"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("text", [WHILE, NESTED, CHOSEN], ids=["while", "nested", "chosen"])
+def test_the_device_decides_in_a_graph(monkeypatch, text, seed):
+    """The host reads nothing, and each run decides anew."""
+    (gpu,), machine = simulated_gpus(seed=seed)
+    module = xl.parse(text)
+    executable = CudaExecutable(module, gpu.target)
+    assert executable.decides
+    with gpu:
+        same = gpu.memory.allocate(X.nbytes)
+    monkeypatch.setattr(executable, "_results", lambda *arguments: [same])
+    x, limit = transfers.to_device(X + 1, gpu), transfers.to_device(np.float32(3), gpu)
+    for number, bound in enumerate([3, 3, 1, 4, 0]):
+        with gpu:
+            written = np.array(bound, np.float32)
+            gpu.driver.call("cuMemcpyHtoDAsync_v2", limit.pointer, written.ctypes.data, 4, gpu.compute)
+            gpu.synchronize()
+        before = machine.calls.count("cuMemcpyDtoHAsync_v2")
+        (found,) = executable.run(gpu, [x, limit])
+        reads = machine.calls.count("cuMemcpyDtoHAsync_v2") - before
+        assert bool(reads) == (number == 0)
+        np.testing.assert_allclose(transfers.to_host(found), xl.evaluate(module, X + 1, written), rtol=1e-5)
+    assert machine.calls.count("cuGraphInstantiateWithFlags") == 1
+
+
+def test_nodes_that_do_not_wait_are_found_by_some_order(monkeypatch):
+    captured = ConditionalGraph._captured
+    monkeypatch.setattr(ConditionalGraph, "_captured", lambda self, graph, after, give: captured(self, graph, (), give))
+    wrong = 0
+    for seed in range(6):
+        (gpu,), _ = simulated_gpus(seed=seed)
+        executable = CudaExecutable(xl.parse(CHOSEN), gpu.target)
+        with gpu:
+            same = gpu.memory.allocate(X.nbytes)
+        monkeypatch.setattr(executable, "_results", lambda *arguments, same=same: [same])
+        x = transfers.to_device(X + 1, gpu)
+        for bound in (1, 3):
+            limit = transfers.to_device(np.float32(bound), gpu)
+            for _ in range(2):
+                (found,) = executable.run(gpu, [x, limit])
+            wrong += not np.allclose(transfers.to_host(found), xl.evaluate(xl.parse(CHOSEN), X + 1, np.float32(bound)))
+    assert wrong
+
+
+def test_the_host_decides_for_a_driver_without_conditional_nodes(monkeypatch):
+    (gpu,), machine = simulated_gpus()
+    functions = {name: f for name, f in gpu.driver.functions.items() if name not in CONDITIONAL_NODES}
+    monkeypatch.setattr(gpu.driver, "functions", functions)
+    executable = CudaExecutable(xl.parse(WHILE), gpu.target)
+    arguments = [transfers.to_device(np.float32(a), gpu) for a in (X + 1, 3)]
+    for _ in range(3):
+        (found,) = executable.run(gpu, arguments)
+        np.testing.assert_allclose(transfers.to_host(found), 2 * (X + 1))
     assert "cuGraphLaunch" not in machine.calls
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cuda.simulation import simulated_gpus
 from xloom.cuda.driver import results
-from xloom.cuda.driver.entry_points import ENTRY_POINTS, HOST_FUNCTION, NON_BLOCKING, prototype
+from xloom.cuda.driver.entry_points import CONDITIONAL_NODES, ENTRY_POINTS, HOST_FUNCTION, NON_BLOCKING, prototype
 from xloom.cuda.driver.results import DriverError, name_of
 from xloom.cuda.simulated_driver.driver import simulated_driver
 
@@ -28,7 +28,7 @@ def allocated(driver, stream, nbytes=BYTES):
 
 def test_every_entry_point_is_filled():
     driver, _ = simulated_driver()
-    assert driver.functions.keys() == ENTRY_POINTS.keys()
+    assert driver.functions.keys() == {*ENTRY_POINTS, *CONDITIONAL_NODES}
     for name, function in driver.functions.items():
         assert type(function) is prototype(name)
 

@@ -54,19 +54,22 @@ class DeviceKernel:
 
 
 class KernelBuilder:
-    """Emits a kernel of one-dimensional blocks and grids; `pointers` are its arguments, none of which meet."""
+    """Emits a kernel of one-dimensional blocks and grids; its arguments are `pointers`, none of which meet, and
+    `numbers` (i64)."""
 
-    def __init__(self, target: Target, pointers: int, threads: int = THREADS, strategy: str = ""):
+    def __init__(self, target: Target, pointers: int, threads: int = THREADS, strategy: str = "", *, numbers: int = 0):
         assert threads % WARP == 0
         self.target, self.threads, self.strategy = target, threads, strategy
         self.module = TargetModule(target)
-        function = ir.Function(self.module, ir.FunctionType(VOID, [POINTER] * pointers), DeviceKernel.name)
+        arguments = [*[POINTER] * pointers, *[I64] * numbers]
+        function = ir.Function(self.module, ir.FunctionType(VOID, arguments), DeviceKernel.name)
         function.calling_convention = "ptx_kernel"
         function.attributes.add("nounwind")
-        for argument in function.args:
-            argument.attributes.align = ALIGNMENT
         self.function = function
-        self.pointers: Sequence[ir.Value] = function.args
+        self.pointers: Sequence[ir.Argument] = function.args[:pointers]
+        self.numbers: Sequence[ir.Value] = function.args[pointers:]
+        for pointer in self.pointers:
+            pointer.attributes.align = ALIGNMENT
         self.tensor_cores = ""
         self.resident_blocks = 0
         """How many blocks a multiprocessor is to have room for, by registers; 0 for any number."""
@@ -93,9 +96,9 @@ class KernelBuilder:
         self.b.ret_void()
         # LLVM believes that a barrier changes nothing that is reached through a pointer that no other one meets
         written = self._written() if self._has_barrier else set()
-        for argument in self.function.args:
-            if argument not in written:
-                argument.add_attribute("noalias")
+        for pointer in self.pointers:
+            if pointer not in written:
+                pointer.add_attribute("noalias")
         self.b.position_at_end(self._entry)
         self.b.branch(self._start)
         self._annotate("maxntidx", self.threads)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
+from xloom.cuda.driver.entry_points import CONDITIONAL_NODES
 from xloom.cuda.driver.results import SUCCESS, DriverError, hint_of
 
 
@@ -13,7 +15,8 @@ class Driver:
     """The driver's entry points by name; a call that is refused raises."""
 
     def __init__(self, functions: Mapping[str, Any], name: str):
-        """`functions` has one of the type that `entry_points.prototype` says for each of `ENTRY_POINTS`."""
+        """`functions` has one of the type that `entry_points.prototype` says for each of `ENTRY_POINTS`, and for those
+        of `CONDITIONAL_NODES` that there are."""
         self.functions = functions
         self.name = name
         """Where they are from, for messages."""
@@ -43,6 +46,11 @@ class Driver:
     def attribute(self, number: int, device: int) -> int:
         """A CUdevice_attribute."""
         return self.made("cuDeviceGetAttribute", number, device, kind=ctypes.c_int)
+
+    @cached_property
+    def has_conditional_nodes(self) -> bool:
+        """Whether graphs can have loops and branches that the device decides."""
+        return all(name in self.functions for name in CONDITIONAL_NODES) and self.version >= (12, 4)
 
     @property
     def version(self) -> tuple[int, int]:

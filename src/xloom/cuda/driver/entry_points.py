@@ -64,7 +64,15 @@ ENTRY_POINTS = {
     "cuGraphLaunch": "P P",
     "cuGraphExecDestroy": "P",
     "cuGraphDestroy": "P",
+    "cuGraphCreate": "P u",
 }
+CONDITIONAL_NODES = {
+    "cuGraphAddNode": "P P P Z P",
+    "cuGraphConditionalHandleCreate": "P P P u u",
+    "cuStreamBeginCaptureToGraph": "P P P P Z i",
+    "cuStreamGetCaptureInfo_v2": "P P P P P P",
+}
+"""Of CUDA 12.4: older drivers have not all of them."""
 
 # CUdevice_attribute
 MULTIPROCESSOR_COUNT, MAJOR, MINOR, HAS_MEMORY_POOLS = 16, 75, 76, 115
@@ -72,6 +80,8 @@ MULTIPROCESSOR_COUNT, MAJOR, MINOR, HAS_MEMORY_POOLS = 16, 75, 76, 115
 RELEASE_THRESHOLD, RESERVED, RESERVED_HIGH, USED, USED_HIGH = 4, 5, 6, 7, 8
 # CUstream_flags, CUevent_flags, CUstreamCaptureMode, CUfunction_attribute
 NON_BLOCKING, DISABLE_TIMING, THREAD_LOCAL, MAX_DYNAMIC_SHARED_BYTES = 1, 2, 1, 8
+# CUstreamCaptureStatus
+CAPTURE_ACTIVE = 1
 # CUjit_option
 ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_BYTES = 5, 6
 
@@ -91,4 +101,6 @@ HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 @cache
 def prototype(name: str) -> Any:
     """ctypes' type of an entry point. Calls let other threads run Python."""
-    return ctypes.CFUNCTYPE(ctypes.c_int, *[_TYPES[letter] for letter in ENTRY_POINTS[name].split()])
+    return ctypes.CFUNCTYPE(
+        ctypes.c_int, *[_TYPES[letter] for letter in {**ENTRY_POINTS, **CONDITIONAL_NODES}[name].split()]
+    )

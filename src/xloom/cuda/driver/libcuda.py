@@ -6,7 +6,7 @@ import ctypes
 from functools import lru_cache
 
 from xloom.cuda.driver.driver import Driver
-from xloom.cuda.driver.entry_points import ENTRY_POINTS, prototype
+from xloom.cuda.driver.entry_points import CONDITIONAL_NODES, ENTRY_POINTS, prototype
 from xloom.cuda.driver.results import SUCCESS, DriverError, hint_of
 from xloom.errors import UnsupportedError
 
@@ -30,7 +30,8 @@ def libcuda() -> Driver:
             f"the NVIDIA driver is too old: {LIBRARY} has no {', '.join(missing)}",
             hint="update it to one of CUDA 12 or later; nvidia-smi says which it is",
         )
-    driver = Driver({name: prototype(name)((name, library)) for name in ENTRY_POINTS}, LIBRARY)
+    there = [*ENTRY_POINTS, *(name for name in CONDITIONAL_NODES if hasattr(library, name))]
+    driver = Driver({name: prototype(name)((name, library)) for name in there}, LIBRARY)
     result = driver.functions["cuInit"](0)
     if result != SUCCESS:
         raise DriverError(result, f"cuInit of {LIBRARY}", hint=hint_of(result) or "nvidia-smi says what is wrong")

@@ -133,10 +133,10 @@ class _Rewriting:
     def _define(self, line: str) -> None:
         match = re.match(r"define ptx_kernel void @\S+?\((.*)\)[^)]*\{$", line)
         assert match is not None, line
-        names = re.findall(r"(%[\w.]+)(?:,|$)", match[1])
+        parameters = re.findall(r"(ptr|i64)[^,]*?(%[\w.]+)(?:,|$)", match[1])
         loads = [
-            f"  %argument.{k} = getelementptr ptr, ptr %arguments, i64 {k}\n  {name} = load ptr, ptr %argument.{k}"
-            for k, name in enumerate(names)
+            f"  %argument.{k} = getelementptr ptr, ptr %arguments, i64 {k}\n  {name} = load {kind}, ptr %argument.{k}"
+            for k, (kind, name) in enumerate(parameters)
         ]
         self._out.append("define internal ptr @coroutine(ptr %context, ptr %arguments) presplitcoroutine {")
         copies = _BEGIN_COPIES if any(" @llvm.nvvm.cp.async." in other for other in self._lines) else ""

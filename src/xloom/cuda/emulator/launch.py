@@ -8,6 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from xloom.cuda.condition_kernel import SET_CONDITION
+from xloom.cuda.emulator import graph_conditions
 from xloom.cuda.emulator import thread_context as at
 from xloom.cuda.emulator.coroutines import DESTROY, RESUME, START, Coroutine, coroutine_of, device_ir
 from xloom.cuda.emulator.native_support import RUN_BLOCK, support
@@ -47,7 +49,8 @@ class EmulatedKernel:
             may_store_again=kernel.may_store_again,
             dynamic_shared_bytes=kernel.dynamic_shared_bytes,
         )
-        _, addresses = support()
+        _, functions = support()
+        addresses = {**functions, SET_CONDITION: graph_conditions.ADDRESS}
         exports = [START, RESUME, DESTROY, *self.coroutine.shared]
         data = process_code(self.coroutine.text, PassPipeline.CALLERS)
         self._library = Library([data], exports, addresses)

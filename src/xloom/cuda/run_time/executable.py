@@ -18,6 +18,7 @@ from xloom.cuda.program import Launch
 from xloom.cuda.run_time import transfers
 from xloom.cuda.run_time.arrays import CudaArray
 from xloom.cuda.run_time.collectives import Place, exchange
+from xloom.cuda.run_time.conditional_graphs import ConditionalGraph
 from xloom.cuda.run_time.custom_calls import CallsInStream
 from xloom.cuda.run_time.device import CudaDevice
 from xloom.cuda.run_time.graphs import FEWEST, MOST, Graphs
@@ -101,7 +102,7 @@ class CudaExecutable:
     def decides(self) -> bool:
         """Whether a run waits for the device: the host reads what its loops and branches depend on, or launches more
         kernels than a device's queue holds."""
-        return self.tape.decides or (self.tape.rows_given or 0) > MOST
+        return self.tape.decides or (self.tape.nodes or 0) > MOST
 
     def run(
         self,
@@ -130,7 +131,8 @@ class CudaExecutable:
             bases = np.array([*pointers, 0, self._numbers(device, ours, place)], np.int64)
             run = _Run(device, ours.functions.ctypes.data, bases, place)
             if ours.graphs is not None and not checks.is_checked("launches"):
-                ours.graphs.launch(run.bases.tobytes(), partial(self._do, self.tape.steps, run))
+                make = partial(self._conditional_graph, run) if self.tape.decides else None
+                ours.graphs.launch(run.bases.tobytes(), partial(self._do, self.tape.steps, run), make)
             else:
                 self._do(self.tape.steps, run, device.compute)
             done = device.record(device.compute, self._where)
@@ -175,10 +177,17 @@ class CudaExecutable:
                 makes.setdefault(int(row[0]), launch.makes)
         functions = [device.modules.function(k, makes[n]) for n, k in enumerate(self.tape.kernels)]
         block = _uploaded(device, np.frombuffer(self.tape.constants, np.uint8))
-        given = self.tape.rows_given
-        has_graphs = given is not None and FEWEST <= given <= MOST
+        nodes = self.tape.nodes
+        is_worth_while = nodes is not None and FEWEST <= nodes <= MOST
+        has_graphs = is_worth_while and (not self.tape.decides or device.driver.has_conditional_nodes)
         arena = device.memory.allocate(self.program.arena_bytes) if has_graphs else None
         return _OnDevice(block, np.array(functions, np.int64), Graphs(device) if has_graphs else None, arena)
+
+    def _conditional_graph(self, run: _Run) -> int:
+        made = ConditionalGraph(
+            run.device, lambda rows, stream: self._rows(rows, run, stream), lambda p: run.address(self.tape.pointers[p])
+        )
+        return made.made(self.tape.steps)
 
     # -- steps
     def _do(self, steps: Sequence[TapeStep], run: _Run, stream: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from xloom.cuda.driver.entry_points import THREAD_LOCAL
 from xloom.cuda.run_time.device import CudaDevice
@@ -17,31 +18,39 @@ KEPT = 8
 """Graphs of a program on a device, and addresses that were seen once."""
 
 
+class _Graph(NamedTuple):
+    """A CUgraph, whose conditional nodes live as long as it does, and the CUgraphExec that is launched."""
+
+    graph: int
+    executable: int
+
+
 class Graphs:
     """The graphs of a program on a device, by the addresses of its arrays, which are a part of them."""
 
     def __init__(self, device: CudaDevice):
         self._device = device
-        self._known: OrderedDict[bytes, int] = OrderedDict()
+        self._known: OrderedDict[bytes, _Graph] = OrderedDict()
         self._seen: OrderedDict[bytes, None] = OrderedDict()
-        self._retired: deque[tuple[Completion, int]] = deque()
+        self._retired: deque[tuple[Completion, _Graph]] = deque()
 
-    def launch(self, addresses: bytes, give: Callable[[int], None]) -> None:
+    def launch(self, addresses: bytes, give: Callable[[int], None], make: Callable[[], int] | None = None) -> None:
         """Gives the stream that computes what `give` gives to a stream. The device is the thread's.
 
-        Raises DriverError for what is refused.
+        `make` makes a CUgraph of the same, where that takes more than to capture what is given. Raises DriverError for
+        what is refused.
         """
         device = self._device
         with device.capturing:
             graph = self._known.get(addresses)
             if graph is None and addresses in self._seen:
                 del self._seen[addresses]
-                graph = self._captured(give)
+                graph = self._instantiated(make() if make else self._captured(give))
                 self._known[addresses] = graph
                 self._shrink()
             if graph is not None:
                 self._known.move_to_end(addresses)
-                device.driver.call("cuGraphLaunch", graph, device.compute)
+                device.driver.call("cuGraphLaunch", graph.executable, device.compute)
                 return
             self._seen[addresses] = None
             if len(self._seen) > KEPT:
@@ -56,9 +65,10 @@ class Graphs:
             give(stream)
         finally:
             graph = driver.written("cuStreamEndCapture", stream)
-        made = driver.made("cuGraphInstantiateWithFlags", graph, 0)
-        driver.call("cuGraphDestroy", graph)
-        return made
+        return graph
+
+    def _instantiated(self, graph: int) -> _Graph:
+        return _Graph(graph, self._device.driver.made("cuGraphInstantiateWithFlags", graph, 0))
 
     def _shrink(self) -> None:
         """Gives up graphs that were not used for longest, once the device is done with them."""
@@ -67,4 +77,6 @@ class Graphs:
             _, graph = self._known.popitem(last=False)
             self._retired.append((device.record(device.compute), graph))
         while self._retired and self._retired[0][0].is_reached:
-            device.driver.call("cuGraphExecDestroy", self._retired.popleft()[1])
+            _, graph = self._retired.popleft()
+            device.driver.call("cuGraphExecDestroy", graph.executable)
+            device.driver.call("cuGraphDestroy", graph.graph)

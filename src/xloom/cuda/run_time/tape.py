@@ -107,28 +107,35 @@ class Tape:
     """The number of the arena's base; those of the constants, of null, and of the device's numbers come next."""
 
     @property
-    def rows_given(self) -> int | None:
-        """How many rows a run gives the device; None where that is not known, or there are other steps than rows."""
-        return _rows_given(self.steps)
-
-    @property
     def decides(self) -> bool:
-        """Whether the host reads what loops or branches depend on."""
+        """Whether loops or branches depend on what a run computes."""
         return _decides(self.steps)
 
+    @property
+    def nodes(self) -> int | None:
+        """About how many nodes a graph has that does all of it; None where the host has to do something."""
+        return _nodes(self.steps)
 
-def _rows_given(steps: Sequence[TapeStep]) -> int | None:
+
+def _nodes(steps: Sequence[TapeStep]) -> int | None:
     count = 0
     for step in steps:
         if isinstance(step, Rows):
             count += step.end - step.first
+            continue
+        if isinstance(step, TapeLoop):  # the node, and two kernels that tell it whether to go on
+            own, parts = 3, [step.condition, step.body, step.condition]
+        elif isinstance(step, TapeBranch):
+            own, parts = 2 * len(step.branches), step.branches
         elif isinstance(step, TapeCountedLoop):
-            inside = _rows_given(step.body)
-            if inside is None:
-                return None
-            count += step.trips * inside
+            own, parts = 0, [step.body] * step.trips
         else:
             return None
+        count += own
+        for nodes in map(_nodes, parts):
+            if nodes is None:
+                return None
+            count += nodes
     return count
 
 

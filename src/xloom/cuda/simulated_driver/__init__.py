@@ -7,4 +7,5 @@ driver.py        the entry points
 modules.py       which kernel an image is
 memory.py        blocks of device memory, and who may touch them when
 streams.py       streams, events, and the order of work
+graphs.py        graphs, their conditional nodes, and the order of nodes
 """

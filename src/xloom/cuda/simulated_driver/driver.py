@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from xloom.cuda.driver import entry_points, results
+from xloom.cuda.driver import conditional_node, entry_points, results
+from xloom.cuda.driver.conditional_node import ConditionalNodeParams
 from xloom.cuda.driver.driver import Driver
-from xloom.cuda.driver.entry_points import ENTRY_POINTS, HOST_FUNCTION, prototype
+from xloom.cuda.driver.entry_points import CONDITIONAL_NODES, ENTRY_POINTS, HOST_FUNCTION, prototype
+from xloom.cuda.emulator.graph_conditions import VALUES
 from xloom.cuda.kernel import DeviceKernel
+from xloom.cuda.simulated_driver.graphs import Capture, Conditional, Executable, Graph, Node
 from xloom.cuda.simulated_driver.memory import DeviceMemory, RefusedError
 from xloom.cuda.simulated_driver.modules import EmulatedFunction, Function, Images, StandIn
-from xloom.cuda.simulated_driver.streams import Context, Event, Order, Stream, Work
+from xloom.cuda.simulated_driver.streams import Context, Event, Order, Stream
 from xloom.errors import KernelFaultError
 from xloom.llvm.target import Target, target_named
 
@@ -34,7 +37,7 @@ def simulated_driver(
 ) -> tuple[Driver, Machine]:
     """A driver of so many devices that are `target`s, and what is behind it."""
     machine = Machine(devices, target_named(target), seed, memory_bytes)
-    functions = {name: prototype(name)(_guarded(machine, name)) for name in ENTRY_POINTS}
+    functions = {name: prototype(name)(_guarded(machine, name)) for name in (*ENTRY_POINTS, *CONDITIONAL_NODES)}
     driver = Driver(functions, "a simulated driver")
     driver.call("cuInit", 0)
     return driver, machine
@@ -91,6 +94,8 @@ class Machine:
         self._pools = [self._new(context) for context in self._contexts]
         self._pinned: dict[int, np.ndarray] = {}
         self._thread = threading.local()
+        self._kept: list[Any] = []
+        """Arrays that were lent to who calls."""
 
     # -- what tests tell it
     def teach(self, image: bytes, kernel: DeviceKernel) -> None:
@@ -132,7 +137,7 @@ class Machine:
     def _free_of_capture(self, stream: Stream | None = None) -> None:
         """Raises RefusedError for what must not be while a graph is captured."""
         streams = self.context.streams if stream is None else [stream]
-        if any(s.captured is not None for s in streams):
+        if any(s.capture is not None for s in streams):
             raise RefusedError(results.STREAM_CAPTURE_UNSUPPORTED)
 
     # -- the driver and its devices
@@ -331,6 +336,9 @@ class Machine:
 
     # -- modules and launches
     def cuModuleLoadDataEx(self, out: int, image: int, options: int, names: int, values: int) -> None:
+        captures = [s.capture for s in self.context.streams if s.capture is not None]
+        if any(capture.thread == threading.get_ident() for capture in captures):
+            raise RefusedError(results.STREAM_CAPTURE_UNSUPPORTED)
         _write(out, _POINTER, self._new(self.images.at(image)))
 
     def cuModuleUnload(self, handle: int) -> None:
@@ -357,33 +365,83 @@ class Machine:
         self._of(stream, Stream).enqueue(lambda: function.run(grid, block, shared, given, self.memory))
 
     # -- graphs
+    def cuGraphCreate(self, out: int, flags: int) -> None:
+        _write(out, _POINTER, self._new(Graph()))
+
     def cuStreamBeginCapture_v2(self, handle: int, mode: int) -> None:
+        self._begin_capture(handle, Graph(), [])
+
+    def cuStreamBeginCaptureToGraph(
+        self, handle: int, graph: int, after: int, edges: int, count: int, mode: int
+    ) -> None:
+        if edges:
+            raise RefusedError(results.INVALID_VALUE)
+        self._begin_capture(handle, self._of(graph, Graph), self._nodes(after, count))
+
+    def _begin_capture(self, handle: int, graph: Graph, after: Sequence[Node]) -> None:
         stream = self._of(handle, Stream)
         self._free_of_capture(stream)
-        stream.captured = []
+        stream.capture = Capture(graph, after, threading.get_ident())
+
+    def _nodes(self, address: int, count: int) -> list[Node]:
+        """Those whose handles lie in an array."""
+        return [self._of(handle or 0, Node) for handle in (_POINTER * count).from_address(address)] if count else []
+
+    def cuStreamGetCaptureInfo_v2(self, handle: int, status: int, id_: int, graph: int, after: int, count: int) -> None:
+        capture = self._of(handle, Stream).capture
+        _write(status, _INT, 0 if capture is None else entry_points.CAPTURE_ACTIVE)
+        if capture is None:
+            return
+        handles = [self._new(node) for node in capture.last]
+        self._kept.append((_POINTER * max(1, len(handles)))(*handles))
+        if after:
+            _write(after, _POINTER, ctypes.addressof(self._kept[-1]))
+        if count:
+            _write(count, _SIZE, len(handles))
 
     def cuStreamEndCapture(self, handle: int, out: int) -> None:
         stream = self._of(handle, Stream)
-        if stream.captured is None:
+        if stream.capture is None:
             raise RefusedError(results.STREAM_CAPTURE_UNMATCHED)
-        captured, stream.captured = stream.captured, None
-        _write(out, _POINTER, self._new(captured))
+        graph, stream.capture = stream.capture.graph, None
+        _write(out, _POINTER, self._new(graph))
+
+    def cuGraphConditionalHandleCreate(self, out: int, graph: int, context: int, value: int, flags: int) -> None:
+        self._of(graph, Graph)
+        self._of(context, Context)
+        handle = next(self._numbers)
+        VALUES[handle] = value
+        _write(out, ctypes.c_uint64, handle)
+
+    def cuGraphAddNode(self, out: int, graph: int, after: int, count: int, parameters: int) -> None:
+        asked = ConditionalNodeParams.from_address(parameters)
+        is_known = asked.type == conditional_node.TYPE and asked.kind in (conditional_node.IF, conditional_node.WHILE)
+        if (
+            not is_known
+            or asked.size != 1
+            or asked.handle not in VALUES
+            or self._of(asked.context, Context) != self.context
+        ):
+            raise RefusedError(results.INVALID_VALUE)
+        body, handle = Graph(), asked.handle
+        does = Conditional(asked.kind == conditional_node.WHILE, body, lambda: VALUES[handle] != 0)
+        node = self._of(graph, Graph).add(does, self._nodes(after, count))
+        self._kept.append((_POINTER * 1)(self._new(body)))
+        asked.bodies = ctypes.addressof(self._kept[-1])
+        _write(out, _POINTER, self._new(node))
 
     def cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> None:
-        _write(out, _POINTER, self._new(tuple(self._of(graph, list))))
+        _write(out, _POINTER, self._new(Executable(self._of(graph, Graph))))
 
     def cuGraphLaunch(self, graph: int, handle: int) -> None:
-        works: tuple[Work, ...] = self._of(graph, tuple)
-        stream = self._of(handle, Stream)
-        for work in works:
-            stream.enqueue(work.do, work.may_run)
+        self._of(graph, Executable).launch(self._of(handle, Stream), self._generator)
 
     def cuGraphExecDestroy(self, graph: int) -> None:
-        self._of(graph, tuple)
+        self._of(graph, Executable)
         del self._handles[graph]
 
     def cuGraphDestroy(self, graph: int) -> None:
-        self._of(graph, list)
+        self._of(graph, Graph)
         del self._handles[graph]
 
 

@@ -44,7 +44,8 @@ class EmulatedFunction:
         self._kernel, self._target, self._generator, self._faults = kernel, target, generator, faults
         declared = re.search(rf"@\"?{kernel.name}\"?\((.*)\)", kernel.text)
         assert declared is not None
-        self.sizes = [8] * declared[1].count("ptr")
+        self._pointers = declared[1].count("ptr")
+        self.sizes = [8] * (self._pointers + declared[1].count("i64"))
         self._emulated: EmulatedKernel | None = None
 
     def run(self, grid: Grid, block: Grid, shared: int, parameters: Sequence[bytes], memory: DeviceMemory) -> None:
@@ -54,10 +55,10 @@ class EmulatedFunction:
             raise RefusedError(results.INVALID_VALUE)
         if self._emulated is None:
             self._emulated = EmulatedKernel(self._kernel, self._target)
-        addresses = [int.from_bytes(each, "little") for each in parameters]
-        regions = {r.ctypes.data: r for r in (memory.around(a) for a in addresses if a)}
+        given = [int.from_bytes(each, "little") for each in parameters]
+        regions = {r.ctypes.data: r for r in (memory.around(a) for a in given[: self._pointers] if a)}
         try:
-            self._emulated.launch_in_place(grid[0], addresses, list(regions.values()), self._generator)
+            self._emulated.launch_in_place(grid[0], given, list(regions.values()), self._generator)
         except KernelFaultError as error:
             self._faults.append(error)
             is_access = "no part of its arrays" in error.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -33,18 +34,26 @@ class Work:
     may_run: Callable[[], bool] = lambda: True
 
 
+class Recorder(Protocol):
+    """What takes work in the place of a stream."""
+
+    def add(self, work: Work) -> None:
+        """Takes some."""
+        ...
+
+
 @dataclass(eq=False)
 class Stream:
     """Work of a context, in order."""
 
     context: Context
     waiting: deque[Work] = field(default_factory=deque)
-    captured: list[Work] | None = None
-    """What a graph is made of, between the beginning and the end of its capture."""
+    capture: Recorder | None = None
+    """Who takes its work, while a graph is made of it."""
 
     def enqueue(self, do: Callable[[], None], may_run: Callable[[], bool] = lambda: True) -> None:
         """Does it after all that was enqueued before."""
-        (self.waiting if self.captured is None else self.captured).append(Work(do, may_run))
+        (self.waiting.append if self.capture is None else self.capture.add)(Work(do, may_run))
 
 
 @dataclass(eq=False)
