@@ -120,10 +120,9 @@ ENTRY e { x = f32[8,8] parameter(0) l = f32[] parameter(1) n = f32[] constant(2)
   false_computation=no }"""
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("text", [WHILE, NESTED, CHOSEN], ids=["while", "nested", "chosen"])
-def test_the_device_decides_in_a_graph(monkeypatch, text, seed):
-    """The host reads nothing, and each run decides anew."""
+def decided(monkeypatch, text, seed, bounds):
+    """Runs of a program on the same arrays, whose bound is another each time: what it gives and what it should, and how
+    many numbers the host read."""
     (gpu,), machine = simulated_gpus(seed=seed)
     module = xl.parse(text)
     executable = CudaExecutable(module, gpu.target)
@@ -131,36 +130,35 @@ def test_the_device_decides_in_a_graph(monkeypatch, text, seed):
     with gpu:
         same = gpu.memory.allocate(X.nbytes)
     monkeypatch.setattr(executable, "_results", lambda *arguments: [same])
-    x, limit = transfers.to_device(X + 1, gpu), transfers.to_device(np.float32(3), gpu)
-    for number, bound in enumerate([3, 3, 1, 4, 0]):
+    x, limit = (transfers.to_device(np.asarray(a, np.float32), gpu) for a in (X + 1, 0))
+    gpu.synchronize()
+    for bound in bounds:
+        written = np.array(bound, np.float32)
         with gpu:
-            written = np.array(bound, np.float32)
             gpu.driver.call("cuMemcpyHtoDAsync_v2", limit.pointer, written.ctypes.data, 4, gpu.compute)
             gpu.synchronize()
         before = machine.calls.count("cuMemcpyDtoHAsync_v2")
         (found,) = executable.run(gpu, [x, limit])
         reads = machine.calls.count("cuMemcpyDtoHAsync_v2") - before
-        assert bool(reads) == (number == 0)
-        np.testing.assert_allclose(transfers.to_host(found), xl.evaluate(module, X + 1, written), rtol=1e-5)
+        yield transfers.to_host(found), xl.evaluate(module, X + 1, written), reads
     assert machine.calls.count("cuGraphInstantiateWithFlags") == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("text", [WHILE, NESTED, CHOSEN], ids=["while", "nested", "chosen"])
+def test_the_device_decides_in_a_graph(monkeypatch, text, seed):
+    for number, (found, wanted, reads) in enumerate(decided(monkeypatch, text, seed, [3, 3, 1, 4, 0])):
+        assert bool(reads) == (number == 0)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def test_nodes_that_do_not_wait_are_found_by_some_order(monkeypatch):
     captured = ConditionalGraph._captured
     monkeypatch.setattr(ConditionalGraph, "_captured", lambda self, graph, after, give: captured(self, graph, (), give))
     wrong = 0
-    for seed in range(6):
-        (gpu,), _ = simulated_gpus(seed=seed)
-        executable = CudaExecutable(xl.parse(CHOSEN), gpu.target)
-        with gpu:
-            same = gpu.memory.allocate(X.nbytes)
-        monkeypatch.setattr(executable, "_results", lambda *arguments, same=same: [same])
-        x = transfers.to_device(X + 1, gpu)
-        for bound in (1, 3):
-            limit = transfers.to_device(np.float32(bound), gpu)
-            for _ in range(2):
-                (found,) = executable.run(gpu, [x, limit])
-            wrong += not np.allclose(transfers.to_host(found), xl.evaluate(xl.parse(CHOSEN), X + 1, np.float32(bound)))
+    for seed in range(4):
+        for found, wanted, _ in decided(monkeypatch, CHOSEN, seed, [1, 1, 3, 1]):
+            wrong += not np.allclose(found, wanted)
     assert wrong
 
 
@@ -169,7 +167,7 @@ def test_the_host_decides_for_a_driver_without_conditional_nodes(monkeypatch):
     functions = {name: f for name, f in gpu.driver.functions.items() if name not in CONDITIONAL_NODES}
     monkeypatch.setattr(gpu.driver, "functions", functions)
     executable = CudaExecutable(xl.parse(WHILE), gpu.target)
-    arguments = [transfers.to_device(np.float32(a), gpu) for a in (X + 1, 3)]
+    arguments = [transfers.to_device(np.asarray(a, np.float32), gpu) for a in (X + 1, 3)]
     for _ in range(3):
         (found,) = executable.run(gpu, arguments)
         np.testing.assert_allclose(transfers.to_host(found), 2 * (X + 1))

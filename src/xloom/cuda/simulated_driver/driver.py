@@ -336,7 +336,7 @@ class Machine:
 
     # -- modules and launches
     def cuModuleLoadDataEx(self, out: int, image: int, options: int, names: int, values: int) -> None:
-        captures = [s.capture for s in self.context.streams if s.capture is not None]
+        captures = [s.capture for s in self.context.streams if isinstance(s.capture, Capture)]
         if any(capture.thread == threading.get_ident() for capture in captures):
             raise RefusedError(results.STREAM_CAPTURE_UNSUPPORTED)
         _write(out, _POINTER, self._new(self.images.at(image)))
