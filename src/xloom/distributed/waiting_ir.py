@@ -6,8 +6,10 @@ from xloom.distributed.failures_ir import FACTOR
 from xloom.distributed.records import MPI_FAILED, PEER_FAILED, RUN, STOPPED, TIMED_OUT
 from xloom.distributed.struct_ir import field
 
-LOOKS = 256
-"""How often who waits looks without a pause: some 50 microseconds."""
+LOOKS = 16
+"""How often who waits looks without a pause, some 2 microseconds: whom it waits for may need this processor."""
+CHECKED = 64
+"""At every so many looks it asks the time, and whether somebody has failed."""
 YIELDING = 2_000_000
 """Nanoseconds after which who waits sleeps between looks; until then it only gives the processor away."""
 LONG = 100_000_000
@@ -30,6 +32,7 @@ entry:
   br label %test
 test:
   %turn = phi i64 [ 0, %entry ], [ %turn.next, %again ]
+  %sleeps = phi i1 [ false, %entry ], [ %sleeps.next, %again ]
   store i32 0, ptr %flag
   %number = call i32 @MPI_Test(ptr %request, ptr %flag, ptr null)
   %failed = icmp ne i32 %number, 0
@@ -41,10 +44,15 @@ look:
 pace:
   %turn.next = add i64 %turn, 1
   %is.early = icmp ult i64 %turn.next, {LOOKS}
-  br i1 %is.early, label %spin, label %check
+  br i1 %is.early, label %spin, label %later
 spin:
   call void @pause()
   br label %again
+later:
+  %place = and i64 %turn.next, {CHECKED - 1}
+  %is.due = icmp eq i64 %place, 0
+  %is.checked = or i1 %is.due, %sleeps
+  br i1 %is.checked, label %check, label %yield
 check:
   %stop.place = getelementptr i8, ptr %run, i64 {RUN.offset("is_stopped")}
   %stop = load atomic i64, ptr %stop.place monotonic, align 8
@@ -72,6 +80,7 @@ nap:
   call i32 @nanosleep(ptr %sleep, ptr null)
   br label %again
 again:
+  %sleeps.next = phi i1 [ false, %spin ], [ false, %yield ], [ true, %nap ]
   br label %test
 done:
   ret i64 0
