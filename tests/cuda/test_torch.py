@@ -135,7 +135,21 @@ def test_matrices_are_factored_on_the_device(gpu, name, dtype):
         torch.testing.assert_close(value, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_dynamic_shapes_and_several_gpus_are_refused():
+def test_each_shape_has_a_program(gpu):
+    def f(x):
+        return torch.tanh(x).sum(0) * x.shape[0]
+
+    compiled = torch.compile(f, backend="xloom", dynamic=True)
+    for rows in (3, 5, 8, 3, 11):
+        x = gpu.lent((rows, 4), torch.float32, None).copy_(torch.randn(rows, 4))
+        launched = gpu.machine.calls.count("cuLaunchKernel")
+        found = compiled(x)
+        wait(gpu)
+        torch.testing.assert_close(found, f(x))
+        assert gpu.machine.calls.count("cuLaunchKernel") > launched
+
+
+def test_tensors_of_several_gpus_are_refused():
     class Tensor(torch.Tensor):
         device = None  # type: ignore[assignment]
 

@@ -20,7 +20,6 @@ from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
-from xloom.errors import UnsupportedError
 from xloom.passes import parse_pipeline, run_passes
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
@@ -49,9 +48,7 @@ def compile_graph(
     # what is kept of weights is compared in the host's memory
     prepare = partial(_prepared, weights=weights if device is None else (), passes=passes)
     if any(_is_symbolic(a) for a in arguments):
-        if device is not None:
-            raise UnsupportedError("a graph of dynamic shapes on a GPU", hint="torch.compile(..., dynamic=False)")
-        return make_boxed_func(DynamicGraph(graph, prepare, strided=strided, views=views))
+        return make_boxed_func(DynamicGraph(graph, prepare, strided=strided, views=views, device=device))
     translated = prepare(translate(graph, arguments, strided=strided))
     program = CompiledGraph(translated, views=views, device=device)
 

@@ -32,15 +32,17 @@ class DynamicGraph:
         *,
         strided: int | None,
         views: bool,
+        device: torch.device | None = None,
     ):
-        """`prepare` is what is done to a translated graph before it is compiled."""
+        """`prepare` is what is done to a translated graph before it is compiled; `device` is the GPU of its tensors,
+        which has a program for each of their shapes."""
         self._graph = graph
         self._prepare = prepare
-        self._strided, self._views = strided, views
+        self._strided, self._views, self._device = strided, views, device
         self._symbols = SizeSymbols(graph)
         self._programs: OrderedDict[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]] = OrderedDict()
         self._seen: dict[Symbol, set[int]] = defaultdict(set)
-        self._shares = self._symbols.complete
+        self._shares = self._symbols.complete and device is None
 
     def __call__(self, *arguments: Any) -> list[Any]:
         """Runs the program of these shapes, or the one that they share with others."""
@@ -56,7 +58,7 @@ class DynamicGraph:
             program = self._shared(arguments)
         if program is None:
             translated = self._prepare(translate(self._graph, arguments, strided=self._strided))
-            program = self._kept(key, CompiledGraph(translated, views=self._views))
+            program = self._kept(key, CompiledGraph(translated, views=self._views, device=self._device))
         if len(self._programs) <= EXACT:
             self._see(arguments)
         return program(arguments)
