@@ -139,7 +139,7 @@ class _Expansion:
         start_value = self.rw.constant(array_shape(x.shape.dtype, ()), start)
         return self.rw.make(
             "reduce", shape, [x, start_value],
-            dimensions=(x.shape.rank - 1,), to_apply=self.rw.combiner(opcode, x.shape.dtype),
+            dimensions=(x.shape.rank - 1,), to_apply=self.rw.combiner(opcode, opcode, x.shape.dtype),
         )  # fmt: skip
 
     def are_read(self, *numbers: int) -> bool:

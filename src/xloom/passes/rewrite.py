@@ -78,14 +78,14 @@ class Rewriter:
 
     def sum_of(self, dtype: DType) -> Computation:
         """A new computation: x + y."""
-        return self.combiner("add", dtype)
+        return self.combiner("sum", "add", dtype)
 
-    def combiner(self, opcode: str, dtype: DType) -> Computation:
-        """A new computation: an operator of two scalars."""
+    def combiner(self, name: str, opcode: str, dtype: DType) -> Computation:
+        """A new computation of that name: an operator of two scalars."""
         module = self.computation.module
         assert module is not None
         scalar = array_shape(dtype, ())
-        body = module.add(Computation(opcode))
+        body = module.add(Computation(name))
         body.execution_thread = self.computation.execution_thread
         x, y = (body.add(Instruction(n, "parameter", scalar, (), {"parameter_number": k})) for k, n in enumerate("xy"))
         body.root = body.add(Instruction(opcode, opcode, scalar, [x, y]))
