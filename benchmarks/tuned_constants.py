@@ -136,7 +136,7 @@ TUNED = (
         "cpu.kernels.matmul.blocked_product", "_LEAST_ROWS", "matmul/gemm-transposed-left training/transformer-forward"
     ),
     Tuned("cpu.kernels.matmul.blocked_product", "_FEW_ROWS", "matmul/gemm-dequantise own/gemm-32-rows"),
-    Tuned("cpu.kernels.matmul.grain", "_OPERATIONS", "convolution/7x7-stride-2 matmul/gemm-128"),
+    Tuned("cpu.kernels.matmul.grain", "_OPERATIONS", "loops/lstm convolution/7x7-stride-2 matmul/gemm-128"),
     Tuned("cpu.kernels.matmul.multiply", "_SHARE", "training/transformer-backward matmul/gemm-256"),
     Tuned("cpu.kernels.matmul.multiply", "_ROW_BYTES", "loops/lstm training/mlp-step"),
     Tuned("cpu.kernels.matmul.multiply", "_DEPTH", "matmul/attention"),

@@ -162,7 +162,7 @@ ENTRY main {
     [
         ("owned", "those of its own indices: updates are of 64 adjacent elements, and there are 1000 indices"),
         ("pieces", "its piece of every update: updates are of 64 adjacent elements, at fewer than 16 indices"),
-        ("single", "one thread, update by update: updates of 1 adjacent elements, fewer than 64, may meet"),
+        ("single", "one thread, update by update: updates of 1 adjacent elements, in less than 512 bytes, may meet"),
         ("scan", "step by step, 64 adjacent columns side by side: 1 rows of 64 columns are independent"),
         ("prime", "101 points by a convolution of 2[0-9]+: a prime factor of 101 is so great"),
         ("long", "8192 real points as 4096 complex ones: their number is even"),
