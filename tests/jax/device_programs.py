@@ -317,6 +317,27 @@ def started_collectives():
         assert "all-reduce(" in (alone.lower(X).compile().as_text() or "")
 
 
+def terms_of_sums():
+    """They are added once, after the loop, though functions and transposes are on the way."""
+    found = []
+    for mesh in meshes((8,), ("x",)):
+        with jax.set_mesh(Mesh(mesh.devices, ("x",), axis_types=(jax.sharding.AxisType.Explicit,))):
+
+            @jax.jit
+            def summed(weight, inputs):
+                def step(total, x):
+                    return total + jax.grad(lambda w: jnp.sum(jnp.sin(x @ w)))(weight), None
+
+                start = jax.sharding.reshard(jnp.zeros_like(weight), P(unreduced=frozenset("x")))
+                return jax.sharding.reshard(lax.scan(step, start, inputs)[0], P())
+
+            weight = jax.device_put(X[:4], P(reduced=frozenset("x")))
+            inputs = jax.device_put(np.arange(3 * 16 * 4, dtype=np.float32).reshape(3, 16, 4), P(None, "x", None))
+            assert (summed.lower(weight, inputs).compile().as_text() or "").count("all-reduce(") == 1
+            found.append(np.asarray(summed(weight, inputs)))
+    np.testing.assert_allclose(*found, rtol=2e-5, atol=1e-4)
+
+
 def callbacks():
     for mesh in meshes():
         if mesh.devices.flat[0].platform == "cpu":

@@ -1,4 +1,4 @@
-"""Calls of functions that become part of their callers, in MLIR, for versions of jaxlib that need it."""
+"""Calls of functions that become part of their callers, in MLIR, where jaxlib's propagation of shardings needs it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from xloom.stablehlo.bindings import Bindings
 
 _NEED_IT = "0.9."
 """Versions of jaxlib some of which die when they propagate shardings over calls."""
+_SUMS = "unreduced={"
+"""What a sharding says of terms of sums, which are added where they are handed to a function."""
 
 
-def inline_for_propagation(bindings: Bindings, module: Any) -> None:
-    """Leaves no call in a module, if jaxlib's propagation of shardings cannot bear it."""
-    if not bindings.version.startswith(_NEED_IT):
+def inline_for_propagation(bindings: Bindings, module: Any, text: str) -> None:
+    """Leaves no call in a module, whose `text` is given, if jaxlib's propagation of shardings needs it."""
+    if _SUMS not in text and not bindings.version.startswith(_NEED_IT):
         return
     functions = {f.attributes["sym_name"].value: f for f in module.body if f.operation.name == "func.func"}
     while calls := bindings.operations(module.operation, "func.call"):

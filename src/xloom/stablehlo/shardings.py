@@ -51,7 +51,7 @@ def has_shardings(text: str) -> bool:
 def propagate(bindings: Bindings, module: Any, text: str) -> None:
     """Gives every value a sharding, as an attribute that jaxlib's converter passes on; `text` is the module's."""
     if _MESH_WITH_AXES.search(text):  # else there is nothing to propagate
-        inline_for_propagation(bindings, module)
+        inline_for_propagation(bindings, module, text)
         bindings.run_passes(module, _PROPAGATION)
     ir = bindings.ir
     meshes: list[str] = []

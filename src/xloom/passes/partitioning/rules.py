@@ -62,6 +62,7 @@ def elementwise(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: E
 
 
 LINEAR = frozenset({"add", "convert", "copy", "divide", "dot", "multiply", "negate", "reduce", "subtract"})
+LINEAR |= {"reshape", "transpose"}
 """Operators whose rules take and give terms of sums."""
 
 
@@ -100,7 +101,7 @@ def _transpose(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Em
     source: list[Factors] = [()] * i.shape.rank
     for result, operand in enumerate(i["dimensions"]):
         source[operand] = want.dims[result]
-    return one(e, i, want, [e.reshard(parts[0], Tiles(tuple(source)))])
+    return one(e, i, want, [e.reshard(parts[0], Tiles(tuple(source), want.unreduced))])
 
 
 @rule("reshape")
@@ -109,7 +110,7 @@ def _reshape(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emit
     before, after = i.operands[0].shape.dims, i.shape.dims
     source: list[Factors] = [()] * len(before)
     target: list[Factors] = [()] * len(after)
-    used: set[Factor] = set()
+    used: set[Factor] = set(want.unreduced)
     for old, new in _runs(before, after):
         first_old = next((d for d in old if before[d] != 1), None)
         first_new = next((d for d in new if after[d] != 1), None)
@@ -123,8 +124,8 @@ def _reshape(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emit
             kept += (factor,)
             used.add(factor)
         source[first_old] = target[first_new] = kept
-    through = Tiles(tuple(target))
-    found = one(e, i, through, [e.reshard(parts[0], Tiles(tuple(source)))])
+    through = Tiles(tuple(target), want.unreduced)
+    found = one(e, i, through, [e.reshard(parts[0], Tiles(tuple(source), want.unreduced))])
     # without a word the result stays as the operand is cut
     return found if i.sharding is None else [e.reshard(found[0], want)]
 
