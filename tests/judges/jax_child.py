@@ -22,7 +22,8 @@ def main() -> int:
     import_module("jax._src.test_util")  # which defines the flag
     jax.config.update("jax_test_dut", dut)
     chosen = json.loads(Path(ids).read_text()) if ids else None
-    options = ["-q", "--tb=short", "-p", "no:cacheprovider", *([] if chosen is not None else ["--collect-only"])]
+    # tests of printing look at stdout, which pytest would keep from them
+    options = ["-q", "-s", "--tb=short", "-p", "no:cacheprovider", *([] if chosen is not None else ["--collect-only"])]
     return pytest.main([*options, file], plugins=[Reporter(chosen, Path(out))])
 
 
