@@ -338,6 +338,22 @@ def terms_of_sums():
     np.testing.assert_allclose(*found, rtol=2e-5, atol=1e-4)
 
 
+def callbacks_of_parts():
+    for mesh in meshes((8,), ("x",)):
+        seen = []
+        array = jax.device_put(X, NamedSharding(mesh, P("x")))
+
+        @jax.jit
+        def function(x, seen=seen):
+            jax.debug.callback(lambda v: seen.append(np.array(v)), x + 1, partitioned=True)
+            return x
+
+        function(array)
+        jax.effects_barrier()
+        assert {part.shape for part in seen} == {(1, 4)}
+        np.testing.assert_array_equal(np.sort(np.concatenate(seen), axis=None), np.sort(X + 1, axis=None))
+
+
 def callbacks():
     for mesh in meshes():
         if mesh.devices.flat[0].platform == "cpu":

@@ -14,9 +14,12 @@ from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.cuda.names import CALL_PLATFORM, PJRT_PLATFORM
 from xloom.hlo.module import Module
 from xloom.jax.inherited_rules import AsCpu, is_ours
+from xloom.passes.partitioning.custom_calls import local_calls
 from xloom.pjrt.executable import keep_alive_hooks
 
-_TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+_PARTITIONED = "xla_ffi_partitioned_python_cpu_callback"
+"""What each device calls with its own part, as `jax.debug.print(..., partitioned=True)` does."""
+_TARGETS = ("xla_ffi_python_cpu_callback", _PARTITIONED)
 BUFFER_TARGET = "xla_buffer_python_cpu_callback"
 """Of `jax.experimental.buffer_callback`, whose functions get the memory itself."""
 
@@ -98,6 +101,7 @@ def lower_callbacks(platform: str) -> None:
         custom_call(target)(_call)
         if platform == PJRT_PLATFORM:
             custom_call(target, platform=CALL_PLATFORM)(_call_by_host)
+    local_calls.add(_PARTITIONED)
     keep_alive_hooks.append(_callbacks_of)
 
 

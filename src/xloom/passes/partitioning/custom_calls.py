@@ -10,6 +10,7 @@ from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape
 from xloom.hlo.sharding import Sharding
 from xloom.passes.partitioning.nesting import leaves, local, packed_shape, parts_of
 from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
@@ -36,6 +37,8 @@ Observer = Callable[[Instruction, Sharding], None]
 
 observers: dict[str, Observer] = {}
 """By target: of calls that only look. Their result is their operand."""
+local_calls: set[str] = set()
+"""Targets that every device calls with its parts of the operands, as they are cut; they have no results but tokens."""
 batched: set[str] = set()
 """Targets that do the same with each element of leading dimensions; the call says how many those are."""
 
@@ -111,10 +114,21 @@ def _in_batches(
     operands = []
     for part, operand in zip(parts, call.operands, strict=True):
         operands.append(e.reshard(part, Tiles((*batch, *[()] * (operand.shape.rank - count)))).value)
-    attributes = {}
-    if constraints := call["operand_layout_constraints"]:
-        shapes = zip(operands, constraints, strict=True)
-        attributes["operand_layout_constraints"] = tuple(o.shape.with_layouts_of(s) for o, s in shapes)
     tiles = [Tiles((*batch, *[()] * (x.rank - count))) for x in leaves(call.shape)]
     results = [local(x, t).with_layouts_of(x) for x, t in zip(leaves(call.shape), tiles, strict=True)]
-    return parts_of(e, like(e, call, packed_shape(call.shape, results), operands, **attributes), tiles)
+    return parts_of(e, _on_parts(e, call, packed_shape(call.shape, results), operands), tiles)
+
+
+def called_everywhere(e: Emitter, call: Instruction, parts: Sequence[PartitionedValue]) -> list[PartitionedValue]:
+    """The tokens of a call that every device makes with the parts that it has."""
+    operands = [e.reshard(p, p.tiles.settled).value if p.shape.is_array else p.value for p in parts]
+    return parts_of(e, _on_parts(e, call, call.shape, operands), [Tiles(()) for _ in leaves(call.shape)])
+
+
+def _on_parts(e: Emitter, call: Instruction, shape: Shape, operands: Sequence[Instruction]) -> Instruction:
+    """The same call on parts of its operands, in the layouts that it needs."""
+    constraints = call["operand_layout_constraints"]
+    if not constraints:
+        return like(e, call, shape, operands)
+    shapes = tuple(o.shape.with_layouts_of(s) for o, s in zip(operands, constraints, strict=True))
+    return like(e, call, shape, operands, operand_layout_constraints=shapes)

@@ -15,7 +15,7 @@ from xloom.hlo.sharding import ReplicaGroups, Sharding
 from xloom.interpreter.custom_call import SHARDING_GROUP
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.partitioning import indexing  # noqa: F401 - registers its rules
-from xloom.passes.partitioning.custom_calls import observers, partitioned
+from xloom.passes.partitioning.custom_calls import called_everywhere, local_calls, observers, partitioned
 from xloom.passes.partitioning.nesting import leaves, local, packed, packed_shape, parts_of, whole
 from xloom.passes.partitioning.regions import ENTER, LEAVE, boundary_of, manual_factors
 from xloom.passes.partitioning.resharding import Channels, Emitter, PartitionedValue
@@ -233,6 +233,8 @@ class _Partitioner:
         if target in _PASS_ON:
             (part,) = parts
             return [PartitionedValue(like(e, i, part.shape, [part.value]), part.tiles)]
+        if target in local_calls:
+            return called_everywhere(e, i, parts)
         if i.sharding is not None and (device := _only_device(i.sharding)) is not None and not self._manual:
             return self._on_one(e, i, parts, device)
         wanted = self._tiles(i)
