@@ -107,6 +107,9 @@ def test_printing():
     assert repr(torch.tensor([1.0, 2.0], device=DEVICE)) == "tensor([1., 2.], device='xla:0')"
     text = repr(torch.ones(2, 2, device=DEVICE, requires_grad=True) * 1)
     assert text.splitlines()[1].startswith("        [") and "grad_fn=<MulBackward0>" in text
+    loss = torch.tensor(2.5, device=DEVICE, requires_grad=True) * 2
+    assert f"{loss:.2f} {loss} {torch.tensor(7, device=DEVICE):03d}" == "5.00 5.0 007"
+    assert f"{torch.ones(1, device=DEVICE)}" == "tensor([1.], device='xla:0')"
 
 
 def test_copies_and_files(tmp_path):

@@ -88,6 +88,10 @@ class XlaTensor(torch.Tensor):
         indent = len(prefix) - len("tensor")
         return "\n".join(["tensor" + first.removeprefix(prefix), *[line[indent:] for line in rest]])
 
+    def __format__(self, format_spec: str) -> str:
+        # torch's own does so for no subclass
+        return format(self.detach().item(), format_spec) if self.dim() == 0 else super().__format__(format_spec)
+
     def __copy__(self) -> torch.Tensor:
         copy = tensor_on(self._alias, int(self.storage_offset()))
         _take_attributes(copy, self)
