@@ -85,6 +85,17 @@ def test_lu_factors(dtype, m, n):
     assert np.abs(np.tril(found[0], -1)).max(initial=0) <= 1 + 1e-5 + 0.5 * (dtype == "c64")
 
 
+@pytest.mark.parametrize(("count", "rows"), [(40, 40), (3, 300), (1, 1)])
+def test_the_order_of_rows_that_pivots_make(count, rows):
+    module = xl.parse(
+        f"ENTRY e {{ p = s32[2,{count}] parameter(0) ROOT r = s32[2,{rows}] custom-call(p), "
+        'custom_call_target="cu_lu_pivots_to_permutation", api_version=API_VERSION_TYPED_FFI, backend_config={} }'
+    )
+    pivots = np.random.default_rng(0).integers(np.arange(count), rows, (2, count)).astype(np.int32)
+    for found, given in zip(emulated(module)(pivots), pivots, strict=True):
+        np.testing.assert_array_equal(found, rows_exchanged(np.arange(rows)[:, None], given + 1)[:, 0])
+
+
 def test_lapack_s_cholesky_factors_say_which_pivot_is_not_positive():
     a = positive("f32", 3, 40, 40)
     a[1, 35, 35] = -1

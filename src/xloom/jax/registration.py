@@ -7,6 +7,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from xloom.cuda.names import PJRT_PLATFORM
 from xloom.jax.annotations import trace_annotations
 from xloom.jax.inherited_rules import CPU
 from xloom.jax.versions import check_version
@@ -66,6 +67,7 @@ def _act_as_cpu(platform: str) -> None:
     from xloom.jax.dlpack import exchange_arrays
     from xloom.jax.ffi_targets import take_registrations
     from xloom.jax.lowered_cost import analyse_lowered
+    from xloom.jax.lowerings_on_gpu import lower_pivots
     from xloom.jax.sharding_inspection import inspect_shardings
     from xloom.jax.xla_transforms import take_transforms
 
@@ -79,6 +81,8 @@ def _act_as_cpu(platform: str) -> None:
     take_transforms(platform)
     analyse_lowered(platform)
     exchange_arrays(platform)
+    if platform == PJRT_PLATFORM:
+        lower_pivots(platform)
 
 
 def _capsule(address: int, name: bytes) -> Any:

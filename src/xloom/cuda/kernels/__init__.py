@@ -40,7 +40,7 @@ def kernel(*opcodes: str) -> Callable[[Rule], Rule]:
 
 def rule_of_call(instruction: Instruction) -> Rule | None:
     """The rule of a custom call that kernels of ours do; None where it is none."""
-    if not instruction["custom_call_target"].startswith("lapack_"):
+    if not instruction["custom_call_target"].startswith(("lapack_", "cu_lu_")):
         return None
     return import_module(f"{__name__}.lapack_calls").call_rule(instruction)
 

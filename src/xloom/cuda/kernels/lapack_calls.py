@@ -1,4 +1,4 @@
-"""Calls of LAPACK's routines, by their names in JAX, which kernels of ours do on the device."""
+"""Calls of LAPACK's routines, and of one of XLA's for GPUs, by their names in JAX, which kernels of ours do."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from xloom.cuda.kernels.jacobi import Spectrum, spectra
 from xloom.cuda.kernels.linear_systems import factor, solve
 from xloom.cuda.kernels.lu import lu
 from xloom.cuda.kernels.matrix_kernel import Place
+from xloom.cuda.kernels.pivots import permutation
 from xloom.cuda.lowering import ThunkLowering
 from xloom.cuda.names import CALL_PLATFORM
 from xloom.hlo.instruction import Instruction
@@ -30,11 +31,10 @@ def call_rule(instruction: Instruction) -> Rule | None:
     """The rule of a custom call; None where it is none of these, or other code is registered under its name."""
     name = instruction["custom_call_target"]
     found = _NAME.fullmatch(name)
-    if found is None or instruction["api_version"] != registry.ABIS["typed-ffi"]:
+    rule = _RULES.get(found[1] if found else name)
+    if rule is None or instruction["api_version"] != registry.ABIS["typed-ffi"]:
         return None
-    if registry.is_registered(name, CALL_PLATFORM) or is_replaced(name):
-        return None
-    return _RULES.get(found[1])
+    return None if registry.is_registered(name, CALL_PLATFORM) or is_replaced(name) else rule
 
 
 def results(lowering: ThunkLowering, instruction: Instruction) -> list[BufferAllocation]:
@@ -122,6 +122,7 @@ def _singular(lowering: ThunkLowering, call: Instruction) -> None:
 
 
 _RULES: dict[str, Rule] = {
+    "cu_lu_pivots_to_permutation": permutation,
     "geqrf": _reflected,
     "gesdd": _singular,
     "getrf": _lu,
