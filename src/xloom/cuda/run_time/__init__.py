@@ -11,6 +11,7 @@ modules.py       kernels that are loaded on a device
 tape.py          a program's launches and copies as rows of numbers
 tape_runner.py   the native function that does such rows
 graphs.py        the launches of a program that runs again on the same arrays
+conditional_graphs.py  such a program with loops and branches that the device decides
 executable.py    a program, and its runs
 collectives.py   what the devices of a program copy from each other
 meeting.py       where the threads of these meet

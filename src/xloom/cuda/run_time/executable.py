@@ -100,8 +100,8 @@ class CudaExecutable:
 
     @property
     def decides(self) -> bool:
-        """Whether a run waits for the device: the host reads what its loops and branches depend on, or launches more
-        kernels than a device's queue holds."""
+        """Whether a run may wait for the device: the host reads what its loops and branches depend on, where no graph
+        of the same arrays does, or launches more kernels than a device's queue holds."""
         return self.tape.decides or (self.tape.nodes or 0) > MOST
 
     def run(
