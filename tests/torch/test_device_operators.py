@@ -105,6 +105,13 @@ def test_ctc_loss(inputs, targets, blank):
         lambda x, t, i, n: F.ctc_loss(x.log_softmax(2), t, i, n, blank, zero_infinity=True), x, flat, *lengths
     )
 
+    def with_lengths_of_the_host(x, targets):
+        return F.ctc_loss(x.log_softmax(2), targets, *lengths, blank=blank, zero_infinity=True)
+
+    assert_as_on_cpu(with_lengths_of_the_host, x, flat)
+    with torch.inference_mode():
+        assert_as_on_cpu(with_lengths_of_the_host, normal(10, 3, 5), flat)
+
 
 def test_histograms():
     x, weight = normal(40, 2), torch.rand(40)

@@ -16,9 +16,15 @@ def _with_lists(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, 
     return op(*[each.tolist() if k in places else each for k, each in enumerate(args)], **(kwargs or {}))
 
 
+@handles("aten.ctc_loss.Tensor")
+def reduced_ctc_loss(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """The loss and its reduction, whose lengths may be on the host, as they usually are."""
+    return _with_lists(aten.ctc_loss.IntList, args, kwargs, (2, 3))
+
+
 @handles("aten._ctc_loss.Tensor")
 def ctc_loss(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-    """The loss, of inputs and targets of lengths that tensors have."""
+    """The losses, of inputs and targets of lengths that tensors have."""
     return _with_lists(aten._ctc_loss.default, args, kwargs, (2, 3))
 
 

@@ -109,6 +109,8 @@ def register() -> None:
     library.impl("linear", _linear, "PrivateUse1")
     split = host_arguments.tensor_split
     library.impl("tensor_split.tensor_indices_or_sections", split, "AutogradPrivateUse1")
+    loss = host_arguments.reduced_ctc_loss
+    library.impl("ctc_loss.Tensor", lambda *args: loss(args, None), "AutogradPrivateUse1")
     for key in ("CPU", "AutogradCPU"):
         library.impl("pin_memory", _pinned, key)
     library.impl("scaled_dot_product_attention", attention.attention, "AutogradPrivateUse1")
