@@ -3,6 +3,7 @@
 import pytest
 
 import xloom
+from xloom.cpu.runtime.spmd_executable import SpmdExecutable
 
 TEXT = """HloModule sums, num_partitions=2
 add {{
@@ -18,7 +19,9 @@ ENTRY main {{
 
 
 def labels(size, name, line):
-    return [site.label for site in xloom.compile(xloom.parse(TEXT.format(**locals()))).collectives]
+    executable = xloom.compile(xloom.parse(TEXT.format(**locals())))
+    assert isinstance(executable, SpmdExecutable)
+    return [site.label for site in executable.collectives]
 
 
 @pytest.mark.parametrize("size", [4, 1 << 16])

@@ -128,7 +128,7 @@ def linear_algebra():
     np.testing.assert_allclose(
         jax.jit(jnp.linalg.inv)(np.stack([a, 2 * a])), np.linalg.inv(np.stack([a, 2 * a])), atol=1e-3
     )
-    assert "while" not in jax.jit(jnp.linalg.solve).lower(a, a).compile().as_text()
+    assert "while" not in (jax.jit(jnp.linalg.solve).lower(a, a).compile().as_text() or "while")
     both = np.stack([a @ a.T, 2 * a @ a.T]) + np.eye(5, dtype=np.float32)
     lower = jax.jit(jnp.linalg.cholesky)(both)
     np.testing.assert_allclose(lower @ lower.mT, both, atol=1e-4)
