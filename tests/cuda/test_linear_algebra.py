@@ -249,7 +249,7 @@ def test_numbers_that_are_not_finite_are_told_of_and_no_fault_of_a_kernel(name, 
     a = positive("f32", 2, 5, 5)
     a[1, 3, 2] = bad
     found = emulated(lapack(name, "f32", [whole], made, attributes))(a)
-    meant = found[1:] if name == "gesdd" else found  # whose first result nobody may read
+    meant = found[1:] if name == "gesdd" else found  # whose first result is not to be read
     assert all(np.isfinite(each[0]).all() for each in meant)
     if name in ("gesdd", "syevd", "potrf"):
         assert not found[-1][0]

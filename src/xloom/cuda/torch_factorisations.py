@@ -273,12 +273,13 @@ def _solve(
         right = e.rw.make("reshape", array_shape(e.dtype, (*batch, n, 1)), [right])
     if not left and not is_vector:
         matrix, right = e.turned(a), e.turned(right)
-    x, (_, _, info) = e.solved(matrix, right)
+    x, (factors, pivots, info) = e.solved(matrix, right)
+    if matrix is not a:
+        factors, pivots, _ = e.lu(a)
     if is_vector:
         x = e.rw.make("reshape", e.shapes[0], [x])
     elif not left:
         x = e.turned(x)
-    factors, pivots, _ = e.lu(a)
     return [x, factors, pivots, info]
 
 

@@ -9,7 +9,7 @@ from xloom.distributed.struct_ir import field
 LOOKS = 16
 """How often who waits looks without a pause, some 2 microseconds: whom it waits for may need this processor."""
 CHECKED = 64
-"""At every so many looks it asks the time, and whether somebody has failed."""
+"""At every so many looks it asks the time, and whether a process has failed."""
 YIELDING = 2_000_000
 """Nanoseconds after which who waits sleeps between looks; until then it only gives the processor away."""
 LONG = 100_000_000

@@ -82,7 +82,7 @@ enter:
   %opens = or i1 %stays.here, %leaves
   %is.one = icmp eq i64 %members, 1
   br i1 %is.one, label %only, label %arrive
-only: ; nobody of this process watches the cell
+only: ; no other thread of this process watches the cell
   br i1 %opens, label %met, label %exchange
 arrive:
   %before = atomicrmw add ptr %there, i32 1 acq_rel
