@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xloom.errors import XloomError
 from xloom.hlo.computation import Computation
@@ -64,8 +65,19 @@ def initial(loop: Instruction, index: int) -> Instruction | None:
     return state.operands[index] if state.opcode == "tuple" else None
 
 
-def counted_trips(loop: Instruction) -> int | None:
-    """How often the body of `loop` runs, if the loop counts up to a constant; nothing is evaluated."""
+class Counting(NamedTuple):
+    """How a loop counts: element `index` of its state grows by `step` as long as it is less than `bound`.
+
+    `bound` is an instruction of the condition, `step` one of the body.
+    """
+
+    index: int
+    bound: Instruction
+    step: Instruction
+
+
+def counting_of(loop: Instruction) -> Counting | None:
+    """How `loop` counts its iterations, if it does and nothing else ends it."""
     root = loop["condition"].root
     (state,) = loop["condition"].parameters
     if root.opcode != "compare" or root["direction"] != "LT" or not is_element(root.operands[0], state):
@@ -77,7 +89,16 @@ def counted_trips(loop: Instruction) -> int | None:
     counter, step = after.operands[index].operands
     if not is_element(counter, before) or counter["index"] != index or not counter.shape.dtype.is_integer:
         return None
-    numbers = [initial(loop, index), _in_each_iteration(loop, root.operands[1]), _in_each_iteration(loop, step)]
+    return Counting(index, root.operands[1], step)
+
+
+def counted_trips(loop: Instruction) -> int | None:
+    """How often the body of `loop` runs, if the loop counts up to a constant; nothing is evaluated."""
+    counting = counting_of(loop)
+    if counting is None:
+        return None
+    index, bound, step = counting
+    numbers = [initial(loop, index), in_each_iteration(loop, bound), in_each_iteration(loop, step)]
     literals = [x.literal for x in numbers if x is not None and x.opcode == "constant" and not x.literal.elided]
     if len(literals) < len(numbers):
         return None
@@ -86,11 +107,12 @@ def counted_trips(loop: Instruction) -> int | None:
         return None
     # s(n) == begin + n * by, while that does not wrap around: s(count) is the first that is not less than `end`
     count = len(range(begin, end, by))
-    limit = 1 << (counter.shape.dtype.bits - (counter.shape.dtype.kind is Kind.SIGNED))
+    dtype = loop["condition"].root.operands[0].shape.dtype
+    limit = 1 << (dtype.bits - (dtype.kind is Kind.SIGNED))
     return count if begin + count * by < limit else None
 
 
-def _in_each_iteration(loop: Instruction, value: Instruction) -> Instruction | None:
+def in_each_iteration(loop: Instruction, value: Instruction) -> Instruction | None:
     """What `value`, of the condition or the body, is in each iteration: itself, or what the state begins and stays."""
     assert value.parent is not None
     if not is_element(value, value.parent.parameters[0]):

@@ -52,6 +52,8 @@ class LoopNest:
     """Large arrays that are results of the program, of which nothing else in it reads."""
     divided: bool = False
     """Whether several loops run over one dimension."""
+    read_soon: bool = False
+    """Whether what it makes is read again row by row, while that is in the caches, however large the whole is."""
 
 
 def loaded_values(nest: LoopNest) -> list[BufferValue]:

@@ -60,7 +60,7 @@ class _Text:
         dynamic = [[v.node for s in stage.stores for v, _ in s.address.terms if v.node] for stage in nest.stages]
         nodes = [post_order([*d, *b]) for d, b in zip(dynamic, bodies, strict=True)]
         self._variables = self._numbered(nodes)
-        lines = [f"nest {self._loops(nest.outer)}"]
+        lines = [f"nest {self._loops(nest.outer)}{' read soon' if nest.read_soon else ''}"]
         for stage, found in zip(nest.stages, nodes, strict=True):
             lines.append(f"  body {self._loops(stage.vars)}")
             for node in found:

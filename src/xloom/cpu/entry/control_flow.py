@@ -10,6 +10,7 @@ from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Event, RunBranch, RunLoop
 from xloom.cpu.entry.state_rotation import RotatingPointers
+from xloom.cpu.entry.time_skewing import emit_rounds, skewed
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.types import I8, I32
@@ -29,6 +30,9 @@ def while_loop(entry: EntryBuilder, schedule: ScheduledComputation, instruction:
     entry.copies([(state, allocations[defining_value(operand, k)]) for k, state in enumerate(states)])
     rotations = entry.assignment.rotations[instruction]
     exchanged = {state for rotation in rotations for state in rotation.states}
+    plan = skewed(entry, body, instruction)
+    if plan is not None:
+        emit_rounds(entry, plan, body, instruction)
     rotating = [RotatingPointers(entry, rotation) for rotation in rotations]
     head, inside, done = (entry.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
     with entry.polling.loop(head, counted_trips(instruction)):

@@ -85,6 +85,7 @@ class EntryBuilder:
         self.status: ir.Value | None = None
         """The status of native calls, once one has it."""
         self._nests = 0
+        self._nest_of: dict[FusionGroup, LoopNest] = {}
         self._is_apart = False
         self._size_tables: dict[tuple[int, ...], ir.Value] = {}
         self._loops = 0
@@ -103,13 +104,13 @@ class EntryBuilder:
         self._memory = AllocationPointers(self.b, assignment, function.args[:4])
         self._argument_count = sum(len(leaf_shapes(p.shape)) for p in assignment.entry.computation.parameters)
         self._participant: ir.Value | None = None
-        parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
+        self.parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
         self.events: list[Event] = []
         """What is emitted does to memory."""
         self._slots: dict[BufferAllocation, ir.Value] = {}
         """The present addresses of allocations that the loops around move."""
         self.polling = Polling(self.b)
-        self.horizontal_fusion = HorizontalFusion(self.b, parallel_for, self.events)
+        self.horizontal_fusion = HorizontalFusion(self.b, self.parallel_for, self.events)
 
     def emit(self) -> EmittedProgram:
         """The whole program. Raises LoweringError for what has no native code."""
@@ -179,8 +180,12 @@ class EntryBuilder:
             self.call(code, [to, origin])
             to, origin = (b.gep(p, [I64(nbytes - left)], inbounds=True, source_etype=I8) for p in (to, origin))
             nbytes = left
+        self.memcpy(b, to, origin, I64(nbytes))
+
+    def memcpy(self, b: ir.IRBuilder, to: ir.Value, origin: ir.Value, nbytes: ir.Value) -> None:
+        """Copies so many bytes (i64), in the function that `b` emits."""
         memcpy = self.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
-        b.call(memcpy, [to, origin, I64(nbytes), I1(0)])
+        b.call(memcpy, [to, origin, nbytes, I1(0)])
 
     def _start_as(self, target: BufferAllocation, source: BufferAllocation) -> None:
         """Copies an array, unless the caller gave both the same memory."""
@@ -298,14 +303,31 @@ class EntryBuilder:
             )
         return None
 
+    def nest_of(self, schedule: ScheduledComputation, group: FusionGroup, number: int) -> LoopNest:
+        """The loop nest of thunk `number`: the same object each time."""
+        if group not in self._nest_of:
+            kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
+            kept = {s for s in kept if needs_allocation(schedule, group, s, number)}
+            self._nest_of[group] = nest_of(group, kept)
+        return self._nest_of[group]
+
     def _nest(self, schedule: ScheduledComputation, group: FusionGroup, number: int) -> None:
-        kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
-        kept = {s for s in kept if needs_allocation(schedule, group, s, number)}
         updates = [root for root in group.roots if root.opcode == "dynamic-update-slice"]
         for root in updates:
             self.horizontal_fusion.finish()
             self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
-        self.program.code[group] = self.emit_nest(nest_of(group, kept), may_wait=not updates)
+        self.program.code[group] = self.emit_nest(self.nest_of(schedule, group, number), may_wait=not updates)
+
+    def numbered(
+        self, nest: LoopNest, allocation_of: Callable[[BufferValue], BufferAllocation]
+    ) -> tuple[dict[BufferValue, int], list[BufferAllocation]]:
+        """The numbers of a nest's arrays, and the allocations that have these."""
+        number_of: dict[BufferAllocation, int] = {}
+        numbers: dict[BufferValue, int] = {}
+        for value in [*loaded_values(nest), *(s.target for stage in nest.stages for s in stage.stores)]:
+            if value not in nest.private:
+                numbers[value] = number_of.setdefault(allocation_of(value), len(number_of))
+        return numbers, list(number_of)
 
     def emit_nest(
         self,
@@ -323,18 +345,13 @@ class EntryBuilder:
             return ThunkCode("", [], nest)
         if checks.is_checked("loops"):
             verify_nest(nest)
-        found = [*loaded_values(nest), *(s.target for stage in nest.stages for s in stage.stores)]
         allocation_of = self.assignment.of if allocations is None else allocations.__getitem__
-        number_of: dict[BufferAllocation, int] = {}
-        numbers: dict[BufferValue, int] = {}
-        for value in found:
-            if value not in nest.private:
-                numbers[value] = number_of.setdefault(allocation_of(value), len(number_of))
+        numbers, number_of = self.numbered(nest, allocation_of)
         pointers = [self.pointer(s) for s in number_of]
         event = RunNest(nest, {value: allocation_of(value) for value in numbers})
         if may_wait:
             written = {allocation_of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
-            self.horizontal_fusion.admit(self._memory.position, number_of.keys() - written, written)
+            self.horizontal_fusion.admit(self._memory.position, {*number_of} - written, written)
         cost = nest_cost(nest)
         self.polling.cost += cost
         small = cost <= INLINE_COST

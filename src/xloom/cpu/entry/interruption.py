@@ -52,7 +52,7 @@ class Polling:
     def between_thunks(self) -> None:
         """Looks where much was done since the last time."""
         if self.cost - self._looked >= _SELDOM:
-            self._look()
+            self.look()
 
     @contextmanager
     def loop(self, head: ir.Block, trips: int | None) -> Iterator[None]:
@@ -82,10 +82,11 @@ class Polling:
         look = b.function.append_basic_block("while.look")
         b.cbranch(b.icmp_unsigned("==", count, I64(0)), look, head)
         b.position_at_end(look)
-        self._look()
+        self.look()
         b.branch(round)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Looks here."""
         b = self._b
         if self._poll is None or self._next is None:
             self._poll, self._next = _declared(b.module), allocate(b, I64)

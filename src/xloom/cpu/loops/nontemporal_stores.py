@@ -44,7 +44,7 @@ def is_nontemporal(code: Phases, bound: Collection[Var], stage: LoopBody, inner:
     all.
     """
     sizes = _made(code, stage)
-    if min(sizes) < thresholds.RETURNED or not _is_in_lines(code, bound, stage, inner):
+    if code.nest.read_soon or min(sizes) < thresholds.RETURNED or not _is_in_lines(code, bound, stage, inner):
         return False
     if cost_along([s.node for s in stage.stores], inner) > COMPUTED:
         return False
