@@ -103,7 +103,20 @@ def _walls(count, p, q):
     return lax.fori_loop(0, count, step, p)
 
 
+def _overwritten(count, a, b):
+    """Rows that are written twice in a step, and read by none."""
+
+    def step(t, state):
+        a, b = state
+        a = a.at[3:].set(jnp.sin(b[:-3]) + t)
+        a = a.at[:-3].set(jnp.cos(b[3:]) - t)
+        return a, b.at[1:-1].set((b[:-2] + b[1:-1] + b[2:]) / 3)
+
+    return lax.fori_loop(0, count, step, (a, b))
+
+
 PROGRAMS = {
+    "overwritten": (_overwritten, [(400, 20), (400, 20)]),
     "jacobi": (_jacobi, [(5000,), (5000,)]),
     "heat": (_heat, [(130, 150)]),
     "wave": (_wave, [(130, 150), (130, 150)]),

@@ -9,8 +9,9 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Event, RunBranch, RunLoop
+from xloom.cpu.entry.skewed_rounds import emit_rounds
 from xloom.cpu.entry.state_rotation import RotatingPointers
-from xloom.cpu.entry.time_skewing import emit_rounds, skewed
+from xloom.cpu.entry.time_skewing import skewed
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.types import I8, I32

@@ -34,6 +34,7 @@ from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
 from xloom.cpu.entry.allocation_pointers import AllocationPointers
 from xloom.cpu.entry.collectives import COLLECTIVES, device_counts
 from xloom.cpu.entry.control_flow import conditional, while_loop
+from xloom.cpu.entry.copies import memcpy
 from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedProgram, KernelModule, ThunkCode
 from xloom.cpu.entry.fused_dot import fused_dot
 from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
@@ -180,12 +181,7 @@ class EntryBuilder:
             self.call(code, [to, origin])
             to, origin = (b.gep(p, [I64(nbytes - left)], inbounds=True, source_etype=I8) for p in (to, origin))
             nbytes = left
-        self.memcpy(b, to, origin, I64(nbytes))
-
-    def memcpy(self, b: ir.IRBuilder, to: ir.Value, origin: ir.Value, nbytes: ir.Value) -> None:
-        """Copies so many bytes (i64), in the function that `b` emits."""
-        memcpy = self.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
-        b.call(memcpy, [to, origin, nbytes, I1(0)])
+        memcpy(b, to, origin, I64(nbytes))
 
     def _start_as(self, target: BufferAllocation, source: BufferAllocation) -> None:
         """Copies an array, unless the caller gave both the same memory."""

@@ -49,7 +49,8 @@ def _lines(thunk: Thunk, code: ThunkCode) -> Iterator[str]:
         yield f"  {choice}"
     if not code.choices and code.phases:
         yield "  this operator tells of no choice between strategies"
-    yield f"  runs as {code_text(code)}"
+    if code.phases or not code.choices:  # a loop has none of its own
+        yield f"  runs as {code_text(code)}"
 
 
 def _opcode(instruction: Instruction) -> str:

@@ -83,8 +83,10 @@ class _Program:
         body, condition = schedule.nested[thunk]
         states = _arrays(body.computation.parameters[0])
         test = [*(yield self.schedule_lines(condition)), f"if not {array_name(condition.root[0])}: break"]
+        code = self.program.code.get(thunk)
         return [
             f"{states} = {_operands(thunk)}",
+            *(f"# {choice}" for choice in (code.choices if code is not None else ())),
             f"while true:  # condition %{condition.computation.name}",
             *_indented([*_renamed(condition, body), *test]),
             f"  # body %{body.computation.name}",

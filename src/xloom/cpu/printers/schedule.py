@@ -106,6 +106,8 @@ class _Schedule:
             initial = defining_value(thunk._operands[0], k)
             start = "in place of" if self.assignment.of(initial) is state else "starts as a copy of"
             self._line(indent, "state", [self._array((thunk, k)), f"{start} {self._array(initial)}"])
+        if (code := self.program.code.get(thunk)) is not None:
+            self._line(indent, "rounds", [str(choice) for choice in code.choices])
         self.lines.append(f"{indent}condition %{condition.computation.name}")
         yield self._block(condition, indent + "  ")
         self.lines.append(f"{indent}body %{body.computation.name}")
