@@ -34,7 +34,6 @@ from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
 from xloom.cpu.entry.allocation_pointers import AllocationPointers
 from xloom.cpu.entry.collectives import COLLECTIVES, device_counts
 from xloom.cpu.entry.control_flow import conditional, while_loop
-from xloom.cpu.entry.copies import memcpy
 from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedProgram, KernelModule, ThunkCode
 from xloom.cpu.entry.fused_dot import fused_dot
 from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
@@ -51,6 +50,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.loop import allocate
+from xloom.llvm.memory_copy import copy
 from xloom.llvm.module_text import module_text
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I1, I8, I32, I64, POINTER, VOID
@@ -181,7 +181,7 @@ class EntryBuilder:
             self.call(code, [to, origin])
             to, origin = (b.gep(p, [I64(nbytes - left)], inbounds=True, source_etype=I8) for p in (to, origin))
             nbytes = left
-        memcpy(b, to, origin, I64(nbytes))
+        copy(b, to, origin, nbytes)
 
     def _start_as(self, target: BufferAllocation, source: BufferAllocation) -> None:
         """Copies an array, unless the caller gave both the same memory."""

@@ -22,7 +22,7 @@ from xloom.codegen.buffers.state_rotation import StateRotation
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import LoopNest, nest_cost
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.entry.copies import copy_rows
+from xloom.cpu.entry.row_copies import copy_rows
 from xloom.cpu.entry.row_footprint import RowFootprint, Rows, footprint_of, row_of
 from xloom.cpu.kernel_modules.choices import Choice
 from xloom.hlo.instruction import Instruction
@@ -35,6 +35,8 @@ _STEPS = 16
 """Steps of a loop's body at most, each of which has code in the round's function."""
 _MOST_PERIODS = 16
 """More of them save little traffic and few meetings."""
+_LEAST_PERIODS = 4
+"""So many, if there are rows for them, though what lies between them may then be in the last cache only."""
 _SHARE = 8
 """The steps of a round lie at most one such part of the rows apart: threads find room behind each other."""
 _BLOCK_COST = 4000
@@ -287,7 +289,7 @@ def _arranged(
     unit = math.lcm(*(s.footprint.unit for s in steps))
     block = -(-block // unit) * unit
     cached = int(_CACHE_SHARE * entry.target.caches.second) // max(1, row_bytes)
-    periods = min(_MOST_PERIODS, most // max(1, shift), max(4, (cached - block) // max(1, shift)))
+    periods = min(_MOST_PERIODS, most // max(1, shift), max(_LEAST_PERIODS, (cached - block) // max(1, shift)))
     is_small = most * cost < _BLOCK_COST // 2
     if periods < 1 or periods * len(steps) < 2 or 4 * block > rows or is_small:
         return None
