@@ -133,17 +133,17 @@ ALGORITHMS = """HloModule m
 sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
 step { x = f32[64] parameter(0) c = f32[64] parameter(1) s = f32[64] add(x, c) ROOT t = (f32[64], f32[64]) tuple(s, s) }
 ENTRY main {
-  table = f32[1000,64] parameter(0) at = s32[32,1] parameter(1) rows = f32[32,64] parameter(2)
-  owned = f32[1000,64] scatter(table, at, rows), update_window_dims={1}, inserted_window_dims={0},
+  table = f32[1000,128] parameter(0) at = s32[32,1] parameter(1) rows = f32[32,128] parameter(2)
+  owned = f32[1000,128] scatter(table, at, rows), update_window_dims={1}, inserted_window_dims={0},
     scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
-  few = f32[4,64] parameter(3)
-  pieces = f32[4,64] scatter(few, at, rows), update_window_dims={1}, inserted_window_dims={0},
+  few = f32[4,128] parameter(3)
+  pieces = f32[4,128] scatter(few, at, rows), update_window_dims={1}, inserted_window_dims={0},
     scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
   bins = f32[1000] parameter(4) ones = f32[32] parameter(5)
   single = f32[1000] scatter(bins, at, ones), update_window_dims={}, inserted_window_dims={0},
     scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
-  first = f32[64] parameter(6)
-  scan = (f32[32,64], f32[64]) scan(rows, first), dimensions={0}, num_carries=1, is_associative=false, to_apply=step
+  first = f32[64] parameter(6) lines = f32[32,64] parameter(12)
+  scan = (f32[32,64], f32[64]) scan(lines, first), dimensions={0}, num_carries=1, is_associative=false, to_apply=step
   signal = c64[16,101] parameter(7) prime = c64[16,101] fft(signal), fft_type=FFT, fft_length={101}
   line = f32[8192] parameter(8) long = c64[4097] fft(line), fft_type=RFFT, fft_length={8192}
   a = f32[256,256] parameter(9) factor = f32[256,256] cholesky(a), lower=true
@@ -152,7 +152,7 @@ ENTRY main {
   state = u64[2] parameter(11) bits = (u64[2], u32[100]) rng-bit-generator(state), algorithm=rng_three_fry
   zero = f32[] constant(0) one = f32[] constant(1)
   normal = f32[100] rng(zero, one), distribution=rng_normal
-  ROOT out = (f32[1000,64], f32[4,64], f32[1000], (f32[32,64], f32[64]), c64[16,101], c64[4097], f32[256,8],
+  ROOT out = (f32[1000,128], f32[4,128], f32[1000], (f32[32,64], f32[64]), c64[16,101], c64[4097], f32[256,8],
     (u64[2], u32[100]), f32[100]) tuple(owned, pieces, single, scan, prime, long, solved, bits, normal)
 }"""
 
@@ -160,8 +160,8 @@ ENTRY main {
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("owned", "those of its own indices: updates are of 64 adjacent elements, and there are 1000 indices"),
-        ("pieces", "its piece of every update: updates are of 64 adjacent elements, at fewer than 16 indices"),
+        ("owned", "those of its own indices: updates are of 128 adjacent elements, and there are 1000 indices"),
+        ("pieces", "its piece of every update: updates are of 128 adjacent elements, at fewer than 16 indices"),
         ("single", "one thread, update by update: updates of 1 adjacent elements, in less than 512 bytes, may meet"),
         ("scan", "step by step, 64 adjacent columns side by side: 1 rows of 64 columns are independent"),
         ("prime", "101 points by a convolution of 2[0-9]+: a prime factor of 101 is so great"),
