@@ -249,3 +249,19 @@ _own("bf16-rows-bytes", lambda x, w: x @ w.astype(_BF16), normal(6, 1024, dtype=
      integers(1024, 1024, high=128, dtype=np.int8))  # fmt: skip
 _own("loop-roll-50", lambda x: lax.fori_loop(0, 1000, lambda i, s: jnp.roll(s, 3), x), normal(50))
 _own("loop-roll-100", lambda x: lax.fori_loop(0, 1000, lambda i, s: jnp.roll(s, 3), x), normal(100))
+
+
+def _diffusion(count: int) -> Callable[[Any], Any]:
+    """Steps in which each element becomes the mean of itself and its neighbours, but for those at the ends."""
+
+    def step(_: Any, x: Any) -> Any:
+        inner = (slice(1, -1),) * x.ndim
+        sides = [(*inner[:d], s, *inner[d + 1 :]) for d in range(x.ndim) for s in (slice(0, -2), slice(2, None))]
+        return x.at[inner].set((x[inner] + sum(x[s] for s in sides)) / (2 * x.ndim + 1))
+
+    return lambda x: lax.fori_loop(0, count, step, x)
+
+
+_own("stencil-long", _diffusion(1000), normal(12_000))
+_own("stencil-large", _diffusion(64), normal(2048, 2048))
+_own("stencil-wide", _diffusion(64), normal(400, 20_000))

@@ -77,6 +77,12 @@ TUNED = (
     Tuned("cpu.entry.interruption", "_OFTEN", "own/while-heavy"),
     Tuned("cpu.entry.interruption", "_SELDOM", "training/transformer-decode reduction/layer-norm"),
     Tuned("cpu.entry.interruption", "_OF_ELEMENT", "pooling/max-gradient matmul/batched-tiny"),
+    Tuned("cpu.entry.skewed_rounds", "_FEWEST", "own/stencil-large"),
+    Tuned("cpu.entry.time_skewing", "_MOST_PERIODS", "own/stencil-long"),
+    Tuned("cpu.entry.time_skewing", "_LEAST_PERIODS", "own/stencil-large"),
+    Tuned("cpu.entry.time_skewing", "_SHARE", "own/stencil-large own/stencil-long"),
+    Tuned("cpu.entry.time_skewing", "_BLOCK_COST", "own/stencil-large own/stencil-long"),
+    Tuned("cpu.entry.time_skewing", "_CACHE_SHARE", "own/stencil-wide"),
     Tuned("cpu.kernel_modules.batched_modules", "_LENGTH", "own/small-nests-100 training/mlp-step", ("compile",)),
     Tuned("cpu.kernel_modules.copies", "LARGE", "own/copy-10M"),
     Tuned("cpu.kernel_modules.copies", "_PIECE", "indexing/cache-update own/copy-16M"),
@@ -359,6 +365,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "codegen.buffers.offsets.MANY",
         "cpu.entry.emitted_program.DEEP",
         "cpu.entry.emitted_program.LONG",
+        "cpu.entry.time_skewing._STEPS",
         "cpu.entry.function.ALL_NESTS",
         "cpu.entry.function.LOOP_NESTS",
     ),
@@ -371,6 +378,10 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
 """Constants that were tuned, of which no program tells anything, by the reason why."""
 NOT_TUNED: dict[str, tuple[str, ...]] = {
     "codes, masks and marks": (
+        "cpu.entry.skewed_rounds._NEXT",
+        "cpu.entry.skewed_rounds._PERIODS",
+        "cpu.entry.skewed_rounds._TOTAL",
+        "cpu.entry.skewed_rounds._COUNTED",
         "codegen.schedule.thunks.LAST",
         "cpu.entry.collectives.BROKEN",
         "cpu.entry.collectives._NOBODY",
@@ -437,6 +448,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "llvm.cache_lines.LINE",
     ),
     "widths that the code around them is written for": (
+        "cpu.entry.time_skewing._WHOLE",
         "cpu.kernels.fft.plan.BUTTERFLIES",
         "cpu.kernels.matmul.packed_pairs._LANES",
         "cpu.kernels.matmul.dots._SPARE",
@@ -463,8 +475,12 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.window.select_and_scatter_lines._STACK",
         "cpu.runtime.threads.host_ir.STACK_BYTES",
     ),
-    "how soon a signal is heard": ("cpu.runtime.threads.pool.POLL_NS",),
-    "lines of caches": ("cpu.runtime.threads.pool_ir.ALIGNED",),
+    "how soon a signal is heard": ("cpu.entry.skewed_rounds._POLLED", "cpu.runtime.threads.pool.POLL_NS"),
+    "lines of caches": ("cpu.entry.skewed_rounds._LINES", "cpu.runtime.threads.pool_ir.ALIGNED"),
+    "how often threads that wait look, and how many there may be": (
+        "cpu.entry.skewed_rounds._ROUNDS",
+        "cpu.entry.skewed_rounds._SPINS",
+    ),
     "steps between numbers that are told apart": ("cpu.kernels.convolution.tiling._TIME",),
     "checks and texts, of which no program depends": (
         "codegen.loop_ir.verify._POINTS",

@@ -45,8 +45,6 @@ _WHOLE = 64
 """Rows of a block are so many, if there are more: where they are elements, these are whole vectors."""
 _CACHE_SHARE = 1 / 2
 """Of the second cache, what the rows between the first and the last step of a round take."""
-_COPIED = 8
-"""Bytes that are copied in the time of an addition."""
 
 
 class Step(NamedTuple):
@@ -248,7 +246,7 @@ def _step(
         footprint = RowFootprint(0, rows, rows, {source: same}, {target: same})
         is_known = changing.get(source, changing[target]) == changing[target]
         symbol = copy_rows(entry.module, changing[target])
-        return Step(symbol, footprint, [target, source], target.nbytes // _COPIED) if is_known else None
+        return Step(symbol, footprint, [target, source], rows) if is_known else None
     numbers, allocations = entry.numbered(piece.nest, allocation_of)
     code = entry.kernel_modules.of_nest(piece.nest, numbers, len(allocations), small=False)
     if len(code.phases) != 1 or code.scratch or code.sizes:
