@@ -264,4 +264,5 @@ def _diffusion(count: int) -> Callable[[Any], Any]:
 
 _own("stencil-long", _diffusion(1000), normal(12_000))
 _own("stencil-large", _diffusion(64), normal(2048, 2048))
-_own("stencil-wide", _diffusion(64), normal(400, 20_000))
+_own("stencil-wide", _diffusion(200), normal(1000, 4000))
+_own("stencil-box", _diffusion(200), normal(40, 40, 40))
