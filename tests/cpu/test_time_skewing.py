@@ -115,7 +115,20 @@ def _overwritten(count, a, b):
     return lax.fori_loop(0, count, step, (a, b))
 
 
+def _trajectory(count, a, b):
+    """What is noted in each iteration: an element, and all of every state."""
+    noted, states = jnp.zeros(100), jnp.zeros((50, *a.shape))
+
+    def step(t, state):
+        a, noted, states = state
+        a = a.at[1:-1].set((a[:-2] + a[1:-1] + a[2:]) / 3 + b[1:-1])
+        return a, noted.at[t].set(a[7, 5]), states.at[t].set(a)
+
+    return lax.fori_loop(0, count, step, (a, noted, states))
+
+
 PROGRAMS = {
+    "trajectory": (_trajectory, [(130, 150), (130, 150)]),
     "overwritten": (_overwritten, [(400, 20), (400, 20)]),
     "jacobi": (_jacobi, [(5000,), (5000,)]),
     "heat": (_heat, [(130, 150)]),

@@ -94,7 +94,7 @@ def footprint_of(
         if per_row > 1 and (len(items) > 1 or row.size % per_row):
             return None
         count = row.size // per_row
-    result: RowFootprint | None = None
+    result = None if found else RowFootprint(0, count, phase.count)
     for access in sorted(found, key=lambda access: not access.is_written):
         inner = Affine(access.address.const, tuple(t for t in access.address.terms if t[0] != row and t[0] not in gone))
         low, high = _range(inner, sizes)

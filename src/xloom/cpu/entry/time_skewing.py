@@ -12,7 +12,7 @@ over, the loop itself does.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +20,9 @@ from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.state_rotation import StateRotation
 from xloom.codegen.fusion.producer_consumer import FusionGroup
-from xloom.codegen.loop_ir.nest import LoopNest, nest_cost
+from xloom.codegen.loop_ir.affine import Affine
+from xloom.codegen.loop_ir.nest import LoopNest, loaded_values, nest_cost
+from xloom.codegen.loop_ir.nodes import Load, indices_of, walk
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.row_copies import copy_rows
 from xloom.cpu.entry.row_footprint import RowFootprint, Rows, footprint_of, row_of
@@ -198,17 +200,56 @@ def _changing(
     pieces: Sequence[_Copy | _Nest],
     turns: Sequence[dict[BufferAllocation, BufferAllocation]],
 ) -> dict[BufferAllocation, int] | None:
-    """The allocations that are written, and the bytes of their rows; None where these are not the same for all."""
+    """The allocations that are written, and the bytes of their rows; None where these are not the same for all.
+
+    But for those in which the steps only note something, each at a place of its own, or in the order of time.
+    """
     found: dict[BufferAllocation, int] = {}
+    noted = _noted(entry, pieces) - {allocation for turn in turns for allocation in turn}
     for piece in pieces:
         for value in [piece.target] if isinstance(piece, _Copy) else _stored(piece.nest):
+            allocation, (_, nbytes) = entry.assignment.of(value), row_of(value)
+            if allocation in noted:
+                continue
             if not leaf_shapes(value[0].shape)[value[1]].dims:
                 return None
-            allocation, (_, nbytes) = entry.assignment.of(value), row_of(value)
             for turn in turns:
                 if found.setdefault(turn.get(allocation, allocation), nbytes) != nbytes:
                     return None
     return found
+
+
+def _noted(entry: EntryBuilder, pieces: Sequence[_Copy | _Nest]) -> set[BufferAllocation]:
+    """Allocations that only one nest writes, at places that it finds out, and of which it reads nothing but these."""
+    touched: list[BufferAllocation] = []
+    noted: set[BufferAllocation] = set()
+    for piece in pieces:
+        if isinstance(piece, _Copy):
+            touched += [entry.assignment.of(piece.target), entry.assignment.of(piece.source)]
+            continue
+        touched += {entry.assignment.of(v) for v in (*loaded_values(piece.nest), *_stored(piece.nest))}
+        places: dict[BufferAllocation, set[Affine]] = {}
+        for value, address in _addresses(piece.nest):
+            places.setdefault(entry.assignment.of(value), set()).add(address)
+        for value in _stored(piece.nest):
+            found = places[entry.assignment.of(value)]
+            if len(found) == 1 and _is_found_out(next(iter(found))):
+                noted.add(entry.assignment.of(value))
+    return {allocation for allocation in noted if touched.count(allocation) == 1}
+
+
+def _addresses(nest: LoopNest) -> Iterator[tuple[BufferValue, Affine]]:
+    """Where a nest stores and loads elements of arrays in memory."""
+    for stage in nest.stages:
+        loads = [n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+        found = [*((s.target, s.address) for s in stage.stores), *((n.source, n.address) for n in loads)]
+        yield from ((value, address) for value, address in found if value not in nest.private)
+
+
+def _is_found_out(address: Affine) -> bool:
+    """Whether an address has a number that is computed, and is the same for all elements."""
+    numbers = walk([var.node for var, _ in address.terms if var.node is not None])
+    return bool(numbers) and all(index.is_constant for n in numbers for index in indices_of(n))
 
 
 def _stored(nest: LoopNest) -> list[BufferValue]:
