@@ -14,6 +14,7 @@ import llvmlite.binding as llvm
 
 from xloom.compilation_cache.cache import Cache, key_of
 from xloom.compilation_cache.shipped import shipped
+from xloom.llvm.called_functions import with_calls
 from xloom.llvm.compiler_runtime import SYMBOLS, support_ir
 from xloom.llvm.object_code import Passes, emitted
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -142,9 +143,12 @@ def assembly(text: str, pipeline: PassPipeline, target: Target) -> str:
 
 
 def _emitted(text: str, pipeline: PassPipeline, target: Target, as_object: bool) -> bytes:
+    passes = PASSES[pipeline]
+    if passes.vectorise:
+        text = with_calls(text, target)
     with _borrowed_machine(target, pipeline) as machine:
         text = text.replace(_NO_TARGET, target_header(target), 1)
-        return emitted(text.encode(), machine, PASSES[pipeline], as_object)
+        return emitted(text.encode(), machine, passes, as_object)
 
 
 _LINKED_BY_ONE = 64

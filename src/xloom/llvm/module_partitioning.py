@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_FUNCTION = re.compile(
+FUNCTION = re.compile(
     r'^define (?P<internal>internal )?[^@\n]*@(?P<name>"[^"]*"|[\w.$]+)\(.*?^}\n', re.MULTILINE | re.DOTALL
 )
 _NAME = re.compile(r'@("[^"]*"|[\w.$]+)')
@@ -20,12 +20,12 @@ def parts_of(text: str) -> list[str]:
     Each has one function that others see, and the internal ones that it needs. A module stays whole when that would be
     no gain.
     """
-    functions = {match["name"]: match for match in _FUNCTION.finditer(text)}
+    functions = {match["name"]: match for match in FUNCTION.finditer(text)}
     seen = [name for name, match in functions.items() if not match["internal"]]
     if len([name for name in seen if len(functions[name][0]) >= _LEAST]) < 2:
         return [text]
     groups = [_needed(name, functions) for name in seen]
-    rest = _FUNCTION.sub("", text)
+    rest = FUNCTION.sub("", text)
     parts = [rest + "".join(functions[name][0] for name in functions if name in group) for group in groups]
     overlap = sum(len(group.intersection(seen)) for group in groups) > len(seen)  # one calls another
     return [text] if overlap or sum(map(len, parts)) > _MOST_GROWTH * len(text) else parts
