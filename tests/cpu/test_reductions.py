@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from tests.cpu.optimised import optimised
 from xloom.cpu.loops import row_reduction
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
@@ -232,3 +233,20 @@ ENTRY e {{ x = {dtype}[{",".join(map(str, dims))}] parameter(0) z = {dtype}[] co
     x = np.full(dims, 0.1, {"f32": np.float32, "f64": np.float64}[dtype])
     found = xl.compile(xl.parse(text))(x)
     np.testing.assert_allclose(found, float(x.flat[0]) * count, rtol=32 * np.finfo(x.dtype).eps)
+
+
+def _optimised(dims, reduced, opcode="add"):
+    (module,) = lowered(prepared(program("f32", opcode, dims, reduced, 0)), process_target())[-1].modules.values()
+    return str(optimised(module.text))
+
+
+def test_long_sums_are_no_more_code_than_short_ones():
+    """The runs of a sum are a loop, and each has as many steps: no copies of it, nor code for fewer steps."""
+    short, long = (_optimised((size,), (0,)) for size in (1 << 21, 1 << 23))
+    assert len(long.splitlines()) <= len(short.splitlines())
+    assert long.count("phi <") <= 6
+
+
+def test_whole_strips_of_rows_have_no_code_for_less():
+    rows = [_optimised((size, 1 << 15), (1,), "maximum").count(" br ") for size in (1 << 10, (1 << 10) + 1)]
+    assert rows[0] < rows[1]

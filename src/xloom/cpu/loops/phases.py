@@ -15,6 +15,7 @@ from xloom.cpu.kernel_modules.kernel import TASK, Phase
 from xloom.cpu.loops.emission import Elements
 from xloom.hlo.dtype import DType, bf16, f16, f32
 from xloom.llvm import element_access, types
+from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.gathers import copy_gathers
 from xloom.llvm.loop import AS_OFTEN, loop
 from xloom.llvm.target_module import TargetModule
@@ -76,7 +77,7 @@ class Phases:
         body.attributes.add("nounwind")
         for argument in body.args[:total]:
             argument.add_attribute("noalias")
-        b = ir.IRBuilder(body.append_basic_block("entry"))
+        b = FoldingBuilder(body.append_basic_block("entry"))
         start = body.append_basic_block("start")
         b.position_at_end(start)
         self.pointers = {value: body.args[n] for value, n in self.numbers.items()}

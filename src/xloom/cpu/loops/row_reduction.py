@@ -45,6 +45,14 @@ States = Mapping[int, Sequence[Accumulator]]
 """The accumulators of each reduction, by its identity."""
 
 
+class _Range(NamedTuple):
+    """The iterations of a loop from `begin` to `end`; of known `size`, where LLVM is to see how many there are."""
+
+    begin: ir.Value
+    end: ir.Value
+    size: int | None
+
+
 class _Row(NamedTuple):
     """A result in the making: where the loops around it are, those that are not as before, and its accumulators."""
 
@@ -72,12 +80,19 @@ class RowReduction:
             with self.phases.phase(outer, cost * extent) as elements:
                 self.horizontal(elements)
             return
+        rows = math.prod(v.size for v in outer)
+        if rows % _ROWS == 0:
+            strip = Var("rows", rows // _ROWS, None, -1)
+            with self.phases.phase([strip], cost * extent * _ROWS, block=_ROWS) as elements:
+                first = elements.b.mul(elements.vars[strip], I64(_ROWS), flags=["nsw"])
+                self._side_by_side(elements, _places(elements, outer, first, _ROWS))
+            return
         with self.phases.phase(outer, cost * extent, open_ended=True) as elements:
             b, (begin, end) = elements.b, elements.bounds
             whole = b.sub(end, b.srem(b.sub(end, begin), I64(_ROWS)))
             for first, last, count in ((begin, whole, _ROWS), (whole, end, 1)):
                 with loop(b, first, last, count, name="row", hints=AS_OFTEN) as row, elements.scope():
-                    self._side_by_side(elements, [counters(b, outer, b.add(row, I64(k))) for k in range(count)])
+                    self._side_by_side(elements, _places(elements, outer, row, count))
 
     def _is_streamed(self, cost: int) -> bool:
         """True where rows are long and cheap, and of an array that no cache holds."""
@@ -150,16 +165,16 @@ class RowReduction:
             b = elements.b
             state = self._started(elements, identity_value=True)
             at = elements.vars[part]
-            begin, end = _part(b, at, split.size, parts)
+            span = _part(b, at, split.size, parts)
             if self._is_scalar(loops):
-                self._take(elements, [_Row({}, state)], loops, (begin, end))
+                self._take(elements, [_Row({}, state)], loops, span)
             else:
                 lanes = _Lanes(elements, reductions, loops[-1])
                 if rest:
-                    with _ranging(elements, split, begin, end), elements.loops(rest[:-1]):
+                    with _ranging(elements, split, span), elements.loops(rest[:-1]):
                         lanes.take(I64(0), I64(rest[-1].size))
                 else:
-                    lanes.take(begin, end)
+                    lanes.take(span.begin, span.end)
                 lanes.join(state)
             for reduction in reductions:
                 for k, accumulator in enumerate(state[id(reduction)]):
@@ -168,7 +183,7 @@ class RowReduction:
         with phases.phase([], 0) as elements:
             b = elements.b
             state = self._started(elements)
-            with loop(b, 0, parts, name="part") as at, elements.scope():
+            with loop(b, 0, parts, name="part", hints=VECTOR_ONLY) as at, elements.scope():
                 for reduction in reductions:
                     values = [
                         element_access.load(
@@ -199,9 +214,9 @@ class RowReduction:
         elements: Elements,
         rows: Sequence[_Row],
         loops: list[Var],
-        bounds: tuple[ir.Value, ir.Value] | None = None,
+        span: _Range | None = None,
     ) -> None:
-        """All elements one by one, of the first loop those within `bounds`; long sums run by run.
+        """All elements one by one, of the first loop those of `span`; long sums run by run.
 
         The error of a sum grows with the number of steps: of sums of sums, with the steps of a run and their number.
         """
@@ -210,24 +225,25 @@ class RowReduction:
         at_once = _AT_ONCE * max(1, self.phases.module.target.registers.nbytes // widest)
         run = max(RUN * at_once, 1 << round(math.log2(math.sqrt(at_once * max(1, total)))))
         if total <= 2 * run or not are_sums(self.reductions):
-            with _bounded(elements, loops, bounds):
+            with _bounded(elements, loops, span):
                 self._accumulate(elements, rows)
             return
         within = next(k for k in range(1, len(loops) + 1) if math.prod(v.size for v in loops[k:]) <= run)
         if within < len(loops):
             with (
-                _bounded(elements, loops[:within], bounds),
+                _bounded(elements, loops[:within], span),
                 self._run(elements, rows) as parts,
                 elements.loops(loops[within:]),
             ):
                 self._accumulate(elements, parts)
             return
         *outer, inner = loops
-        with _bounded(elements, outer, bounds if outer else None):
-            begin, end = bounds if bounds and not outer else (I64(0), I64(inner.size))
-            with loop(b, begin, end, run, name="run") as first, elements.scope():
-                last = intrinsic(b, "smin", b.add(first, I64(run), flags=["nsw"]), end)
-                with self._run(elements, rows) as parts, _ranging(elements, inner, first, last):
+        with _bounded(elements, outer, span if outer else None):
+            begin, end, size = span if span and not outer else _Range(I64(0), I64(inner.size), inner.size)
+            with loop(b, begin, end, run, name="run", hints=VECTOR_ONLY) as first, elements.scope():
+                last, whole = b.add(first, I64(run), flags=["nsw"]), size is not None and size % run == 0
+                piece = _Range(first, last if whole else intrinsic(b, "smin", last, end), run if whole else None)
+                with self._run(elements, rows) as parts, _ranging(elements, inner, piece):
                     self._accumulate(elements, parts)
 
     @contextmanager
@@ -310,6 +326,12 @@ def _states(elements: Elements, reductions: Sequence[Reduction], lanes: int | No
     return {id(f): accumulators(elements.b, f, lanes) for f in reductions}
 
 
+def _places(elements: Elements, outer: Sequence[Var], first: ir.Value, count: int) -> list[dict[Var, ir.Value]]:
+    """Where so many rows are, from number `first` on."""
+    b = elements.b
+    return [counters(b, outer, b.add(first, I64(k), flags=["nsw"])) for k in range(count)]
+
+
 @contextmanager
 def _at(elements: Elements, place: Mapping[Var, ir.Value]) -> Iterator[None]:
     """What is emitted there is of a row alone."""
@@ -319,30 +341,34 @@ def _at(elements: Elements, place: Mapping[Var, ir.Value]) -> Iterator[None]:
 
 
 @contextmanager
-def _bounded(elements: Elements, loops: list[Var], bounds: tuple[ir.Value, ir.Value] | None) -> Iterator[None]:
-    """Loops, the first within bounds if there are any."""
-    if bounds is None:
+def _bounded(elements: Elements, loops: list[Var], span: _Range | None) -> Iterator[None]:
+    """Loops, of the first only a span if there is one."""
+    if span is None:
         with elements.loops(loops):
             yield
         return
-    with _ranging(elements, loops[0], *bounds), elements.loops(loops[1:]):
+    with _ranging(elements, loops[0], span), elements.loops(loops[1:]):
         yield
 
 
 @contextmanager
-def _ranging(elements: Elements, var: Var, begin: ir.Value, end: ir.Value) -> Iterator[None]:
-    with loop(elements.b, begin, end, name=var.name) as value, elements.scope():
-        elements.vars[var] = value
+def _ranging(elements: Elements, var: Var, span: _Range) -> Iterator[None]:
+    """A loop over some iterations of `var`: LLVM sees the length of those that are counted from 0."""
+    b, (begin, end, size) = elements.b, span
+    known = size is not None
+    with loop(b, 0 if known else begin, size if known else end, name=var.name) as i, elements.scope():
+        elements.vars[var] = b.add(begin, i, flags=["nsw"]) if known else i
         yield
 
 
-def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Value, ir.Value]:
-    """Where one of `parts` of about the same length begins and ends."""
-    if size % parts == 0:  # of a length that LLVM sees
-        begin = b.mul(at, I64(size // parts), flags=["nsw"])
-        return begin, b.add(begin, I64(size // parts), flags=["nsw"])
+def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> _Range:
+    """One of `parts` of about the same length."""
+    if size % parts == 0:
+        length = size // parts
+        begin = b.mul(at, I64(length), flags=["nsw"])
+        return _Range(begin, b.add(begin, I64(length), flags=["nsw"]), length)
     begin = b.udiv(b.mul(at, I64(size)), I64(parts))
-    return begin, b.udiv(b.mul(b.add(at, I64(1)), I64(size)), I64(parts))
+    return _Range(begin, b.udiv(b.mul(b.add(at, I64(1)), I64(size)), I64(parts)), None)
 
 
 def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> tuple[bool, str]:
