@@ -7,6 +7,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.elementwise import combined, in_wide, toward_zero
 from xloom.torch.lowering.float_bits import with_sign
 from xloom.torch.lowering.graph import Graph, Value
+from xloom.torch.lowering.loops import while_any
 from xloom.torch.lowering.promotion import float_type, result_type
 from xloom.torch.lowering.registry import lowers
 
@@ -89,20 +90,17 @@ def gcd(g: Graph, x: Value, y: Value):
 
 def greatest_divisor(g: Graph, x: Instruction, y: Instruction) -> Instruction:
     """gcd of numbers that are not negative."""
-    state = g.tuple(x, y)
-    condition = g.subgraph("rests_are_left")
-    pair = condition.parameter(state.shape)
-    rest = condition.get_tuple_element(pair, index=1)
-    left = condition.compare(rest, condition.full_like(rest, 0), direction="NE")
-    left = condition.reduce_with(left, "or", False, range(x.shape.rank))
-    body = g.subgraph("divide_by_rest")
-    pair = body.parameter(state.shape)
-    a, b = body.get_tuple_element(pair, index=0), body.get_tuple_element(pair, index=1)
-    done = body.compare(b, body.full_like(b, 0), direction="EQ")
-    rest = body.remainder(a, body.select(done, body.full_like(b, 1), b))
-    step = body.tuple(body.select(done, a, b), body.select(done, b, rest))
-    loop = g.while_(state, body=body.builder.finish(step), condition=condition.builder.finish(left))
-    return g.get_tuple_element(loop, index=0)
+
+    def left(h: Graph, pair: list[Instruction]) -> Instruction:
+        return h.compare(pair[1], h.full_like(pair[1], 0), direction="NE")
+
+    def divide(h: Graph, pair: list[Instruction]) -> list[Instruction]:
+        a, b = pair
+        done = h.compare(b, h.full_like(b, 0), direction="EQ")
+        rest = h.remainder(a, h.select(done, h.full_like(b, 1), b))
+        return [h.select(done, a, b), h.select(done, b, rest)]
+
+    return while_any(g, left, divide, [x, y])[0]
 
 
 @lowers("aten.lcm.default")

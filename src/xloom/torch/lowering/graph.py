@@ -159,9 +159,9 @@ class Graph:
         """A builder of another computation of the module."""
         return ComputationBuilder(name, self.builder._module, source_lines=False)
 
-    def subgraph(self, name: str) -> Graph:
+    def subgraph(self, name: str, random_state: Callable[[], Instruction] | None = None) -> Graph:
         """A graph in another computation of the module; its parameters are made first."""
-        return Graph(self.subcomputation(name))
+        return Graph(self.subcomputation(name), random_state)
 
     def reduce_with(self, x: Instruction, opcode: str, initial: Number, dims: Sequence[int]) -> Instruction:
         """x reduced over `dims`, which are left out of the result."""

@@ -9,6 +9,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
 
 Step = Callable[[Graph, Instruction, list[Instruction]], list[Instruction]]
+Change = Callable[[Graph, list[Instruction]], list[Instruction]]
 
 
 def repeated(
@@ -27,8 +28,39 @@ def repeated(
     )
     body = g.subgraph("step")
     parameter = body.parameter(whole.shape)
-    k, end, *inner = (body.get_tuple_element(parameter, index=j) for j in range(len(state) + 2))
-    results = step(body, k, list(inner))
+    k, end, *inner = _elements(body, parameter)
+    results = step(body, k, inner)
     root = body.tuple(body.add(k, body.scalar(1, dt.s64)), end, *results)
     loop = g.while_(whole, body=body.builder.finish(root), condition=condition.builder.finish(more))
-    return [g.get_tuple_element(loop, index=j + 2) for j in range(len(state))]
+    return _elements(g, loop)[2:]
+
+
+def while_any(
+    g: Graph,
+    left: Callable[[Graph, list[Instruction]], Instruction],
+    change: Change,
+    state: Sequence[Instruction],
+    *,
+    draws: bool = False,
+) -> list[Instruction]:
+    """The state after `change(graph, state)` as often as `left(graph, state)`, an array of pred, is true anywhere.
+
+    With `draws`, `change` may ask for random numbers: the generator's state goes through the loop.
+    """
+    whole = g.tuple(*state, *([g.random_state()] if draws else []))
+    condition = g.subgraph("left")
+    undecided = left(condition, _elements(condition, condition.parameter(whole.shape))[: len(state)])
+    undecided = condition.reduce_with(undecided, "or", False, range(undecided.shape.rank))
+    body = g.subgraph("change", lambda: inner[-1])
+    inner = _elements(body, body.parameter(whole.shape))
+    results = change(body, inner[: len(state)])
+    root = body.tuple(*results, *([body.random_state()] if draws else []))
+    loop = g.while_(whole, body=body.builder.finish(root), condition=condition.builder.finish(undecided))
+    results = _elements(g, loop)
+    if draws:
+        g.state = results.pop()
+    return results
+
+
+def _elements(g: Graph, whole: Instruction) -> list[Instruction]:
+    return [g.get_tuple_element(whole, index=k) for k in range(len(whole.shape.elements))]

@@ -154,7 +154,8 @@ def bernoulli_tensor(g: Graph, x, p):
     return g.cast(g.compare(draw, g.expand(g.cast(p, dt.f32), x.shape.dims), direction="LT"), x.shape.dtype)
 
 
-def _exponential(g: Graph, dims: Sequence[int], dtype: dt.DType) -> Instruction:
+def exponential_floats(g: Graph, dims: Sequence[int], dtype: dt.DType) -> Instruction:
+    """Exponentially distributed with rate 1; in f32 where `dtype` is not f64."""
     draw = uniform_floats(g, dims, dt.f64 if dtype is dt.f64 else dt.f32)
     return g.negate(g.log_plus_one(g.negate(draw)))
 
@@ -162,14 +163,14 @@ def _exponential(g: Graph, dims: Sequence[int], dtype: dt.DType) -> Instruction:
 @lowers("aten.exponential.default")
 def exponential(g: Graph, x, lambd: float):
     """Exponentially distributed, in the shape of x."""
-    draw = _exponential(g, x.shape.dims, x.shape.dtype)
+    draw = exponential_floats(g, x.shape.dims, x.shape.dtype)
     return g.cast(g.divide(draw, g.full_like(draw, lambd)), x.shape.dtype)
 
 
 @lowers("aten.geometric.default")
 def geometric(g: Graph, x, p: float):
     """How many trials until one of probability p succeeds, in the shape of x."""
-    draw = _exponential(g, x.shape.dims, x.shape.dtype)
+    draw = exponential_floats(g, x.shape.dims, x.shape.dtype)
     return g.cast(g.ceil(g.divide(draw, g.full_like(draw, -math.log1p(-p)))), x.shape.dtype)
 
 
@@ -205,9 +206,9 @@ def multinomial(g: Graph, x, num_samples: int, replacement: bool):
     weights = g.cast(x, dt.f32)
     last = x.shape.rank - 1
     if not replacement:
-        draw = g.divide(weights, _exponential(g, weights.shape.dims, dt.f32))
+        draw = g.divide(weights, exponential_floats(g, weights.shape.dims, dt.f32))
         return g.slice_along(sorted_with_places(g, draw, last, True)[1], last, 0, num_samples)
     dims = [*x.shape.dims[:-1], num_samples, x.shape.dims[-1]]
     wide = g.reshape_to(weights, [*x.shape.dims[:-1], 1, x.shape.dims[-1]])
-    draw = g.divide(g.expand(wide, dims), _exponential(g, dims, dt.f32))
+    draw = g.divide(g.expand(wide, dims), exponential_floats(g, dims, dt.f32))
     return extreme_with_index(g, draw, len(dims) - 1, True)[1]

@@ -162,7 +162,7 @@ def lgamma(g: Graph, x):
     """log |Gamma(x)|: Stirling's series after a shift; by reflection below 1/2."""
     mirrored = less(g, x, 0.5)
     y = g.select(mirrored, g.subtract(g.full_like(x, 1), x), x)
-    value = _lgamma_positive(g, y)
+    value = lgamma_of_positive(g, y)
     sine = g.abs(_sine_pi(g, x))
     reflected = g.subtract(g.log(g.divide(g.full_like(x, math.pi), sine)), value)
     result = g.select(mirrored, reflected, value)
@@ -171,7 +171,8 @@ def lgamma(g: Graph, x):
     return _keep_nan(g, x, result)
 
 
-def _lgamma_positive(g: Graph, x: Instruction) -> Instruction:
+def lgamma_of_positive(g: Graph, x: Instruction) -> Instruction:
+    """log Gamma(x) of x > 0, in f64."""
     near = less(g, x, _SHIFT)
     product = x
     for k in range(1, _SHIFT):
