@@ -152,8 +152,13 @@ bench-regression: setup ## A small set of programs against another version: AGAI
 bench-constants: setup ## What tuned constants decide, as they are against half and double; writes benchmarks/CONSTANTS.md: [ONLY=tile,...]
 	@$(BIN)/python -m benchmarks.constants --only "$(ONLY)"
 
-bench-collectives: setup ## Collectives between processes against MPI's own and XLA:CPU's with Gloo: [PROCESSES=2]
-	@$(BIN)/python -m benchmarks.collectives --processes $(or $(PROCESSES),2)
+bench-collectives: setup ## Collectives between processes against MPI's own and XLA:CPU's with Gloo: [PROCESSES=2] [OPERATIONS=psum,permute] [SIZES=8,65536]
+	@$(BIN)/python -m benchmarks.collectives --processes $(or $(PROCESSES),2) $(if $(OPERATIONS),--operations $(OPERATIONS)) \
+	  $(if $(SIZES),--sizes $(SIZES))
+
+bench-distributed-scaling: setup ## How long processes take to begin, and a model of training in up to 64: [START=2,4,8,16] [LATENCY=us] [BANDWIDTH=GB/s]
+	@$(BIN)/python -m benchmarks.distributed_scaling $(if $(START),--start $(START)) \
+	  $(if $(LATENCY),--latency $(LATENCY)) $(if $(BANDWIDTH),--bandwidth $(BANDWIDTH))
 
 bench-distributed-training: setup ## Are losses those of one process in 2 and 4; time beside Gloo on the CPU: [PROCESSES=1,2,4] [STEPS=200] [MODELS=mlp,transformer] [DOORS=pjit,shard_map,ddp,fsdp2,tp] [OUT=runs.jsonl, to go on from]
 	@$(BIN)/python -m benchmarks.distributed_training --steps $(or $(STEPS),200) \

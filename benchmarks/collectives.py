@@ -1,6 +1,6 @@
 """Collectives between processes of this machine: against MPI's own, and against JAX's with Gloo on XLA:CPU.
 
-python -m benchmarks.collectives [--processes 2] [--rounds 3] [--sizes 8,65536]
+python -m benchmarks.collectives [--processes 2] [--rounds 3] [--sizes 8,65536] [--operations psum]
 
 Each side has processes of its own, one device in each, which are started in turns: a ratio is the median of those of
 the rounds. With more processes than cores all sides wait for the scheduler. There is at least one float per process.
@@ -30,9 +30,9 @@ SIZES = ",".join(str(8 << 3 * k) for k in range(8)) + f",{1 << 26}"
 Times = dict[tuple[str, str, int], float]
 
 
-def measure(side: str, processes: int, sizes: str) -> Times:
+def measure(side: str, processes: int, sizes: str, operations: str) -> Times:
     """Seconds by way, operation and bytes, as the first process saw them."""
-    lines = said("benchmarks.collectives_side", side, processes, sizes.split(","), SIDES[side])
+    lines = said("benchmarks.collectives_side", side, processes, [operations, *sizes.split(",")], SIDES[side])
     rows = [line.split() for line in lines if line.startswith(tuple(WAYS))]  # Gloo talks too
     return {(way, name, int(size)): float(taken) for way, name, size, taken in rows}
 
@@ -43,15 +43,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", default=SIZES, help="bytes, separated by commas")
+    parser.add_argument("--operations", default=",".join(OPERATIONS), help="names, separated by commas")
     options = parser.parse_args()
     rounds: dict[str, list[Times]] = defaultdict(list)
     for _ in range(options.rounds):
         for side in SIDES:
-            rounds[side].append(measure(side, options.processes, options.sizes))
+            rounds[side].append(measure(side, options.processes, options.sizes, options.operations))
     print(f"{options.processes} processes on {os.cpu_count()} cores\n")
     columns = "".join(f" {title}, µs | of MPI's | of Gloo's |" for title in WAYS.values())
     print(f"| operation | bytes |{columns}\n|---|---|{'---|' * 3 * len(WAYS)}")
-    for name in OPERATIONS:
+    for name in options.operations.split(","):
         for size in map(int, options.sizes.split(",")):
             print(f"| {name} | {size} |", *(_cells(rounds, (way, name, size)) for way in WAYS))
 

@@ -6,8 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from benchmarks.collectives_side import written
 from xloom.distributed import library
 from xloom.distributed.communicator import COMM_WORLD
 from xloom.llvm import jit
@@ -66,7 +65,7 @@ def collectives(process: int, count: int) -> Callable[[str, int, int], Callable[
 
     def make(name: str, size: int, calls: int) -> Callable[[], Any]:
         n = max(size // 4, count)
-        x, y = np.zeros(n, np.float32), np.zeros(n, np.float32)
+        x, y = written(n), written(n)
         function = compiled.function(names[name], _FUNCTION)
         numbers = (n, n // count, (process + 1) % count, (process - 1) % count, calls)
 

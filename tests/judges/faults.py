@@ -2,6 +2,8 @@
 
 Seconds are from the collective on until the first process has an error of it, or its results; the limit is two.
 
+Those of a network are between two simulated machines, where these can be made; the limit is four seconds there.
+
 python -m tests.judges.faults [--times 20] [--only dies,raises]
 """
 
@@ -14,21 +16,31 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 
+from tests.distributed import machines, network_faults, test_network
 from tests.distributed.test_faults import FATAL, OTHERS, check, outcome
+
+NETWORK = test_network.FAULTS
+_PATIENCE = 600
+"""Seconds in which all faults of a network have had their end."""
 
 
 def attempt(faults: Sequence[str]) -> dict[str, tuple[str, float]]:
     """What was wrong about each fault, or an empty string; and after how many seconds the first process went on."""
-    ended = outcome(*faults)
+    of_network = faults[0] in NETWORK
+    if of_network:
+        said_by_each, _ = network_faults.outcome(*faults, limit=test_network.LIMIT, timeout=_PATIENCE)
+        ended = [(status, said) for status, said, _ in said_by_each]
+    else:
+        ended = outcome(*faults)
     found = {}
     for fault in faults:
-        patterns = (FATAL[fault],) if fault in FATAL else OTHERS[fault]
+        patterns = (FATAL[fault],) if fault in FATAL else {**OTHERS, **NETWORK}[fault]
         wrong = ""
         for process, pattern in enumerate(patterns):
             status, said = ended[process]
             try:
                 assert status == 0, f"exit status {status}"
-                check(said, fault, pattern)
+                (test_network.check if of_network else check)(said, fault, pattern)
             except AssertionError as error:
                 wrong = f"process {process}: {error}"
         seconds = re.search(rf"^{fault}: ([\d.]+) s ", ended[0][1], re.MULTILINE)
@@ -42,8 +54,12 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--only", default="", help="names of faults, separated by commas")
     options = parser.parse_args()
-    names = options.only.split(",") if options.only else [*FATAL, *OTHERS]
-    groups = [[name] for name in names if name in FATAL] + [[name for name in names if name in OTHERS]]
+    why_not = machines.why_not()
+    names = options.only.split(",") if options.only else [*FATAL, *OTHERS, *(() if why_not else NETWORK)]
+    if why_not and not options.only:
+        print(f"without faults of a network: {why_not}")
+    groups = [[name] for name in names if name in FATAL]
+    groups += [[name for name in names if name in table] for table in (OTHERS, NETWORK)]
     wrong = 0
     for group in filter(None, groups):
         right = dict.fromkeys(group, 0)
