@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 
+import llvmlite
+
+from xloom.compilation_cache.cache import Cache, key_of
 from xloom.pjrt.capi import buffer_ir, execute_ir, host_buffer_ir, storage_cache_ir, storage_ir
 from xloom.pjrt.capi.native_module import NativeModule
 
@@ -28,10 +32,22 @@ RELEASING = {
 }
 """The same of functions that may tell the host that its array is not used any more; it may want Python's lock."""
 
+_texts = Cache(1 << 20)
+
 
 @cache
 def native_text() -> str:
-    """The LLVM IR of all native entries and of what they call."""
+    """The LLVM IR of all native entries and of what they call, which is kept: to write it is a tenth of JAX's start."""
+    key = key_of(b"native entries", sys.version.encode(), llvmlite.__version__.encode())
+    text = _texts.get(key)
+    if text is None:
+        text = written_text().encode()
+        _texts.put(key, text)
+    return text.decode()
+
+
+def written_text() -> str:
+    """The same, written anew."""
     native = NativeModule()
     for part in (storage_cache_ir, storage_ir, buffer_ir, host_buffer_ir, execute_ir):
         part.define(native)
