@@ -354,6 +354,26 @@ def callbacks_of_parts():
         np.testing.assert_array_equal(np.sort(np.concatenate(seen), axis=None), np.sort(X + 1, axis=None))
 
 
+def terms_of_sums_in_layers():
+    """They stay terms where a loop puts them into an array of all layers."""
+    found = []
+    for mesh in meshes((8,), ("x",)):
+        with jax.set_mesh(Mesh(mesh.devices, ("x",), axis_types=(jax.sharding.AxisType.Explicit,))):
+
+            @jax.jit
+            def summed(weights, inputs):
+                def loss(weights):
+                    return jnp.sum(lax.scan(lambda x, w: (jnp.sin(x @ w), None), inputs, weights)[0])
+
+                return jax.sharding.reshard(jax.grad(loss)(weights), P())
+
+            weights = jax.device_put(np.stack([X[:4, :4] / 9] * 3), P(reduced=frozenset("x")))
+            inputs = jax.device_put(np.arange(16 * 4, dtype=np.float32).reshape(16, 4), P("x", None))
+            assert (summed.lower(weights, inputs).compile().as_text() or "").count("all-reduce(") == 1
+            found.append(np.asarray(summed(weights, inputs)))
+    np.testing.assert_allclose(*found, rtol=2e-5, atol=1e-4)
+
+
 def callbacks():
     for mesh in meshes():
         if mesh.devices.flat[0].platform == "cpu":

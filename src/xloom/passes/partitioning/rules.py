@@ -62,7 +62,7 @@ def elementwise(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: E
 
 
 LINEAR = frozenset({"add", "convert", "copy", "divide", "dot", "multiply", "negate", "reduce", "subtract"})
-LINEAR |= {"reshape", "transpose"}
+LINEAR |= {"dynamic-update-slice", "reshape", "transpose"}
 """Operators whose rules take and give terms of sums."""
 
 
