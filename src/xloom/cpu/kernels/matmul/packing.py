@@ -20,10 +20,11 @@ from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import at_most, nest, rolled
 from xloom.hlo.dtype import f32
+from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest
-from xloom.llvm.types import POINTER, i64
+from xloom.llvm.types import POINTER, element_pointer, i64
 from xloom.llvm.vectors import lanes_below, shuffled
 
 _SHARE, _MOST_BYTES = 2, 1 << 18
@@ -244,6 +245,10 @@ class Packing:
         longest = max(width, block_bytes(self.arithmetic) // BLOCK // self.arithmetic.dtype.bytes)
         buffer = LineBuffer(b, self.source, self.arithmetic.pack_factor, longest) if self.source.is_made else None
         pointer = buffer.pointer if buffer else task.pointer
+        # runs are as short as a block is wide: the hardware would find out anew in each row what comes next
+        nbytes = count(self.rows) * count(self.depth) * self.source.dtype.bytes
+        is_far = self.source.kind == "operand" and nbytes > CACHED * self.arithmetic.target.caches.last
+        next_row = inner(self.depth).stride(self.operand) * self.arithmetic.pack_factor
         with rolled(b, 0, task.size, name="k") as k:
             distances = self._distances(b, b.add(task.begin, k))
             if buffer:
@@ -262,6 +267,11 @@ class Packing:
                 panel = b.load(walk, typ=POINTER)
                 b.store(b.gep(panel, [step], inbounds=True, source_etype=element), walk)
                 vectors = [(at, min(lanes, width - at)) for at in range(0, width, lanes)]
+
+                if is_far and buffer is None:
+                    ahead = b.add(b.add(start, distances[0][0]), i64(next_row))
+                    for at in range(0, width, max(1, LINE // self.source.dtype.bytes)):
+                        fetch(b, element_pointer(b, pointer, self.source.dtype, b.add(ahead, i64(at))))
 
                 def put(at: int, some: int, offset: ir.Value, mask: ir.Value | None) -> None:
                     value = self._load(b, pointer, b.add(start, offset), distances, some, mask)

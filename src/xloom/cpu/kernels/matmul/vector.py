@@ -11,7 +11,7 @@ from xloom.cpu.kernels.matmul.strips import Strips
 from xloom.hlo.dtype import bf16
 from xloom.llvm.target import Caches
 
-_FEW_STRIPS, _FEW, _FEW_DOTS = 17, 9, 33
+_FEW_STRIPS, _FEW, _FEW_DOTS = 13, 9, 33
 """Vectors that are few, as to strips, and as to sums along the depth: of any type, and at most. Of more, the registers
 or the caches would not hold what they need."""
 _LONG = 4
