@@ -15,6 +15,7 @@ from xloom.passes.comparison_outcomes import WrongValueError
 from xloom.passes.constant_folding import ConstantFolding
 from xloom.passes.cse import CommonSubexpressionElimination
 from xloom.passes.dce import DeadCodeElimination
+from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.dynamic_padding import DynamicPadding
 from xloom.passes.effect_ordering import CallNaming, EffectOrdering
 from xloom.passes.expand import Expand
@@ -59,6 +60,7 @@ __all__ = [
     "Compare",
     "ConstantFolding",
     "DeadCodeElimination",
+    "DilatedInputSimplification",
     "DynamicPadding",
     "EffectOrdering",
     "Expand",

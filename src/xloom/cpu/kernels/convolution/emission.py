@@ -97,12 +97,7 @@ def _form_sums(
         x, lhs, dims = copied[0], Shape(x.dtype, tuple(copied[1])), tuple(copied[2].values())
         strides, sides = row_major(lhs.dims), [lhs.dims[p] for p in labels.input_spatial]
         problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
-    # a large kernel is packed once for all images, which a product would do for each
-    product = (
-        None
-        if problem.in_panels or reaches_out or (nbytes >= large and problem.batch.size > 1)
-        else as_pointwise_product(problem)
-    )
+    product = None if problem.in_panels or reaches_out else as_pointwise_product(problem)
     if product is not None:
         strategy_chosen("a product of matrices", "each result is made of one place, which is read where it lies")
         _multiply(kernel, product, w, x, y)
