@@ -21,7 +21,7 @@ PIPELINE = (
     "choice-sinking,mask-sharing,cse,dce"
 )
 
-_FIRST = "effect-ordering,call-naming,built-in-call-expansion,lapack-call-expansion,inlining"
+_FIRST = "all-reduce-combiner,effect-ordering,call-naming,built-in-call-expansion,lapack-call-expansion,inlining"
 _passes: Callable[[str], Sequence[Pass]] = lru_cache(parse_pipeline)
 
 

@@ -1,6 +1,7 @@
 """Rewrites of modules, one pass per file; importing this package registers them all."""
 
 from xloom.passes.algebraic_simplification import AlgebraicSimplification
+from xloom.passes.all_reduce_combiner import AllReduceCombiner
 from xloom.passes.async_simplification import AsyncSimplification
 from xloom.passes.base import PASSES, Pass, register
 from xloom.passes.batch_norm_expansion import BatchNormExpansion
@@ -47,6 +48,7 @@ from xloom.passes.while_loop_simplification import WhileLoopSimplification
 __all__ = [
     "PASSES",
     "AlgebraicSimplification",
+    "AllReduceCombiner",
     "AsyncSimplification",
     "BatchNormExpansion",
     "BuiltInCallExpansion",

@@ -17,6 +17,7 @@ from xloom.hlo.dtype import from_numpy
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
+from xloom.passes.all_reduce_combiner import AllReduceCombiner
 from xloom.passes.async_simplification import AsyncSimplification
 from xloom.passes.partitioning import SpmdPartitioning, has_shardings
 from xloom.passes.result_rounding import ResultRounding
@@ -227,6 +228,7 @@ class Client:
             module = module.clone("")
             SpmdPartitioning().run(module)
             AsyncSimplification().run(module)  # no backend overlaps them, and texts show none
+            AllReduceCombiner().run(module)
         if not options.allow_excess_precision:
             module = module.clone("")
             ResultRounding().run(module)
