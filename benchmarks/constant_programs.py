@@ -262,6 +262,7 @@ def _diffusion(count: int) -> Callable[[Any], Any]:
     return lambda x: lax.fori_loop(0, count, step, x)
 
 
+_own("stencil-short", _diffusion(1000), normal(800))
 _own("stencil-long", _diffusion(1000), normal(12_000))
 _own("stencil-large", _diffusion(64), normal(2048, 2048))
 _own("stencil-wide", _diffusion(200), normal(1000, 4000))

@@ -77,11 +77,12 @@ TUNED = (
     Tuned("cpu.entry.interruption", "_OFTEN", "own/while-heavy"),
     Tuned("cpu.entry.interruption", "_SELDOM", "training/transformer-decode reduction/layer-norm"),
     Tuned("cpu.entry.interruption", "_OF_ELEMENT", "pooling/max-gradient matmul/batched-tiny"),
-    Tuned("cpu.entry.skewed_rounds", "_FEWEST", "own/stencil-large"),
+    Tuned("cpu.kernel_modules.round_tasks", "FEWEST", "own/stencil-large"),
     Tuned("cpu.entry.time_skewing", "_MOST_PERIODS", "own/stencil-long"),
     Tuned("cpu.entry.time_skewing", "_LEAST_PERIODS", "own/stencil-large"),
     Tuned("cpu.entry.time_skewing", "_SHARE", "own/stencil-box"),
     Tuned("cpu.entry.time_skewing", "_BLOCK_COST", "own/stencil-long"),
+    Tuned("cpu.entry.time_skewing", "_LEAST_COST", "own/stencil-short"),
     Tuned("cpu.entry.time_skewing", "_CACHE_SHARE", "own/stencil-wide"),
     Tuned("cpu.kernel_modules.batched_modules", "_LENGTH", "own/small-nests-100 training/mlp-step", ("compile",)),
     Tuned("cpu.kernel_modules.copies", "LARGE", "own/copy-10M"),
@@ -378,14 +379,11 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
 """Constants that were tuned, of which no program tells anything, by the reason why."""
 NOT_TUNED: dict[str, tuple[str, ...]] = {
     "codes, masks and marks": (
-        "cpu.entry.skewed_rounds._NEXT",
-        "cpu.entry.skewed_rounds._PERIODS",
-        "cpu.entry.skewed_rounds._TOTAL",
-        "cpu.entry.skewed_rounds._COUNTED",
         "codegen.schedule.thunks.LAST",
         "cpu.entry.collectives.BROKEN",
         "cpu.entry.collectives._NOBODY",
         "cpu.entry.interruption.INTERRUPTED",
+        "cpu.kernel_modules.round_tasks.WORDS_OF_CONTEXT",
         "cpu.loops.bf16_pairs._UPPER",
         "cpu.runtime.dispatch.MISFIT",
         "cpu.runtime.threads.pool_ir.IDLE",
@@ -476,10 +474,10 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.host_ir.STACK_BYTES",
     ),
     "how soon a signal is heard": ("cpu.entry.skewed_rounds._POLLED", "cpu.runtime.threads.pool.POLL_NS"),
-    "lines of caches": ("cpu.entry.skewed_rounds._LINES", "cpu.runtime.threads.pool_ir.ALIGNED"),
+    "lines of caches": ("cpu.kernel_modules.round_tasks.LINE", "cpu.runtime.threads.pool_ir.ALIGNED"),
     "how often threads that wait look, and how many there may be": (
-        "cpu.entry.skewed_rounds._ROUNDS",
-        "cpu.entry.skewed_rounds._SPINS",
+        "cpu.kernel_modules.round_tasks.MOST",
+        "cpu.kernel_modules.round_tasks._SPINS",
     ),
     "steps between numbers that are told apart": ("cpu.kernels.convolution.tiling._TIME",),
     "checks and texts, of which no program depends": (

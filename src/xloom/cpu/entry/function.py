@@ -350,7 +350,7 @@ class EntryBuilder:
             self.horizontal_fusion.admit(self._memory.position, {*number_of} - written, written)
         cost = nest_cost(nest)
         self.polling.cost += cost
-        small = cost <= INLINE_COST
+        small = cost <= INLINE_COST and not nest.read_soon  # of which others call parts
         if small and not self._is_apart:
             self.events.append(event)
             return self._inlined(nest, numbers, pointers)

@@ -24,7 +24,6 @@ from xloom.codegen.loop_ir.affine import Affine
 from xloom.codegen.loop_ir.nest import LoopNest, loaded_values, nest_cost
 from xloom.codegen.loop_ir.nodes import Load, indices_of, walk
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.entry.row_copies import copy_rows
 from xloom.cpu.entry.row_footprint import RowFootprint, Rows, footprint_of, row_of
 from xloom.cpu.kernel_modules.choices import Choice
 from xloom.hlo.instruction import Instruction
@@ -41,8 +40,8 @@ _LEAST_PERIODS = 4
 """So many, if there are rows for them, though what lies between them may then be in the last cache only."""
 _SHARE = 8
 """The steps of a round lie at most one such part of the rows apart: threads find room behind each other."""
-_BLOCK_COST = 4000
-"""Additions that a step does at a time: calls cost little next to them."""
+_BLOCK_COST, _LEAST_COST = 8000, 2000
+"""Additions that a step does at a time, where there are rows enough, and at least: calls cost little next to them."""
 _WHOLE = 64
 """Rows of a block are so many, if there are more: where they are elements, these are whole vectors."""
 _CACHE_SHARE = 1 / 2
@@ -53,7 +52,7 @@ class Step(NamedTuple):
     """What is done for some rows at a time, with the arrays of one of the iterations of a period."""
 
     symbol: str
-    """Of the function that does its items."""
+    """Of the function that does its items; none of a copy."""
     footprint: RowFootprint
     allocations: Sequence[BufferAllocation]
     """Of its pointers, in their order."""
@@ -286,8 +285,7 @@ def _step(
         rows, same = target.nbytes // changing[target], Rows(0, 0)
         footprint = RowFootprint(0, rows, rows, {source: same}, {target: same})
         is_known = changing.get(source, changing[target]) == changing[target]
-        symbol = copy_rows(entry.module, changing[target])
-        return Step(symbol, footprint, [target, source], rows) if is_known else None
+        return Step("", footprint, [target, source], rows) if is_known else None
     numbers, allocations = entry.numbered(piece.nest, allocation_of)
     code = entry.kernel_modules.of_nest(piece.nest, numbers, len(allocations), small=False)
     if len(code.phases) != 1 or code.scratch or code.sizes:
@@ -329,7 +327,7 @@ def _arranged(
     block = -(-block // unit) * unit
     cached = int(_CACHE_SHARE * entry.target.caches.second) // max(1, row_bytes)
     periods = min(_MOST_PERIODS, most // max(1, shift), max(_LEAST_PERIODS, (cached - block) // max(1, shift)))
-    is_small = most * cost < _BLOCK_COST // 2
+    is_small = most * cost < _LEAST_COST
     if periods < 1 or periods * len(steps) < 2 or 4 * block > rows or is_small:
         return None
     return SkewedLoop(counting, steps, offsets, shift, iterations, periods, block, begin, end)

@@ -10,7 +10,7 @@ from xloom.codegen.buffer_values import BufferValue, dtype_of, leaf_shapes
 from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.codegen.loop_ir.text import nest_text
 from xloom.codegen.ops import Trait, having
-from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule
+from xloom.cpu.entry.emitted_program import PARALLEL_FOR, EmittedProgram, KernelModule
 from xloom.cpu.kernel_modules.batched_modules import PLACEHOLDER as SMALL
 from xloom.cpu.kernel_modules.batched_modules import BatchedModules
 from xloom.cpu.kernel_modules.choices import choices_made
@@ -19,6 +19,7 @@ from xloom.cpu.kernel_modules.form import FORMS, ShapeGenericProblem, form
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase, Rule
 from xloom.cpu.kernel_modules.kernel_code import PLACEHOLDER, KernelCode, code_of, sized_code_of
 from xloom.cpu.kernel_modules.kernel_comparison import KernelChecks
+from xloom.cpu.kernel_modules.round_tasks import do_rounds, rounds_task, rows_copy_task
 from xloom.cpu.kernel_modules.shape_generic import find_kernel, remember_kernel
 from xloom.cpu.kernels.linalg.tile_transpose import transpose_in_place
 from xloom.cpu.loops.lowering import Lowering
@@ -78,6 +79,17 @@ class KernelModules:
             return KernelCode(module_name, lowering.phases, (), symbol)
         pipeline = PassPipeline.ROWS if lowering.nest.outer else PassPipeline.LOOPS
         return self._own_module(module_text(module), lowering.phases, lowering.scratch, pipeline)
+
+    def of_rounds(self) -> tuple[str, str]:
+        """The symbols of the function that does rounds of loops, and of the task that copies rows."""
+        module = TargetModule(self._target)
+        task, do, rows_copy = (f"{PLACEHOLDER}.{k}" for k in range(3))
+        rounds_task(module, task)
+        do_rounds(module, do, task, PARALLEL_FOR)
+        rows_copy_task(module, rows_copy)
+        phases = [Phase(name, 1, 1) for name in (do, rows_copy)]
+        code = self._own_module(module_text(module), phases, (), PassPipeline.CALLS)
+        return code.phases[0].symbol, code.phases[1].symbol
 
     def of_lines(self, nest: LoopNest, numbers: dict[BufferValue, int]) -> str:
         """A function that makes parts of the array that the nest stores: its symbol."""
