@@ -1,4 +1,4 @@
-"""Squares of vectors in registers, and what is as high but longer."""
+"""Squares of vectors in registers."""
 
 from __future__ import annotations
 
@@ -13,26 +13,11 @@ _BLOCK_BITS = 128
 
 
 def transposed(b: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of vectors, in log2(side) rounds.
+    """The columns of a square of vectors.
 
-    Of vectors that are longer, each of the results has several columns, one after the other.
-    """
-    count, lanes = len(lines), lines[0].type.count
-    if count == lanes:
-        return _square(b, lines)
-    masks = [[k // 2 + lanes * (k % 2) + first for k in range(lanes)] for first in (0, lanes // 2)]
-    half = count // 2
-    for _ in range(count.bit_length() - 1):  # each interleaves halves
-        pairs = [(lines[k], lines[k + half]) for k in range(half)]
-        lines = [_shuffled(b, x, y, mask) for x, y in pairs for mask in masks]
-    return lines
-
-
-def _square(b: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
-    """Each round changes a bit of the lines' numbers for one of the lanes', by what a processor has an instruction for.
-
-    First within blocks: their halves are interleaved. Then blocks: those of even numbers and those of odd ones of two
-    lines become a line. LLVM takes a hundred milliseconds to find instructions for other ways.
+    Each of log2(side) rounds changes a bit of the lines' numbers for one of the lanes', by what a processor has an
+    instruction for: first within blocks, whose halves are interleaved; then blocks, of which those of even numbers and
+    those of odd ones of two lines become a line. LLVM takes a hundred milliseconds to find instructions for other ways.
     """
     lanes = len(lines)
     element = lines[0].type.element
@@ -63,8 +48,5 @@ def _round(b: ir.IRBuilder, lines: list[ir.Value], bit: int, source: Callable[[i
     """Lines in place of two whose numbers differ in `bit`: lane k of the first or second is lane `source` of both."""
     lanes = len(lines)
     masks = [[source(k, second) for k in range(lanes)] for second in (0, 1)]
-    return [_shuffled(b, lines[n & ~bit], lines[n | bit], masks[bool(n & bit)]) for n in range(lanes)]
-
-
-def _shuffled(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: list[int]) -> ir.Value:
-    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), lanes))
+    constants = [ir.Constant(ir.VectorType(I32, lanes), mask) for mask in masks]
+    return [b.shuffle_vector(lines[n & ~bit], lines[n | bit], constants[bool(n & bit)]) for n in range(lanes)]

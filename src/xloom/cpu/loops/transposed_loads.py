@@ -14,7 +14,7 @@ from xloom.llvm.element_bits import bits_type, move
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import PLAIN, allocate, loop
 from xloom.llvm.register_transpose import transposed
-from xloom.llvm.types import I32, I64
+from xloom.llvm.types import I64
 
 
 @dataclass(frozen=True)
@@ -99,18 +99,16 @@ class TransposedLoad:
         b, blocks, dtype = self._elements.b, self._blocks, self.node.dtype
         source, base = self._elements.pointers(self.node.source), self._elements.address_of(self.node)
         kind, backwards = bits_type(dtype), self._direction < 0
-        lines = []
+        squares: dict[int, list[ir.Value]] = {first: [] for first in range(0, blocks.lanes, blocks.height)}
         for k in range(blocks.height):
             index = b.add(base, I64(k * self._stride - backwards * (blocks.lanes - 1)), flags=["nsw"])
             address = b.gep(source, [index], inbounds=True, source_etype=kind)
-            lines.append(b.load(address, typ=ir.VectorType(kind, blocks.lanes), align=dtype.real.bytes))
+            for first, lines in squares.items():
+                part = b.gep(address, [I64(first)], inbounds=True, source_etype=kind)
+                lines.append(b.load(part, typ=ir.VectorType(kind, blocks.height), align=dtype.real.bytes))
             if self._is_far:  # the next block's: as runs, these are too short for the hardware to see
                 fetch(b, b.gep(address, [I64(self._direction * blocks.depth)], source_etype=kind))
-        columns = [
-            _part(b, line, k, blocks.height)
-            for line in transposed(b, lines)
-            for k in range(0, blocks.lanes, blocks.height)
-        ]
+        columns = [column for lines in squares.values() for column in transposed(b, lines)]
         for k, column in enumerate(reversed(columns) if backwards else columns):
             index = b.add(at, I64(k * blocks.width), flags=["nsw"])
             address = b.gep(self.memory, [index], inbounds=True, source_etype=kind)
@@ -123,10 +121,3 @@ class TransposedLoad:
             source_index = b.add(base, b.add(b.mul(column, I64(self._stride)), b.mul(row, I64(self._direction))))
             index = b.add(at, b.add(b.mul(row, I64(self._blocks.width)), column))
             move(b, source, source_index, self.memory, index, self.node.dtype)
-
-
-def _part(b: ir.IRBuilder, vector: ir.Value, first: int, count: int) -> ir.Value:
-    """So many lanes of a vector."""
-    if count == vector.type.count:
-        return vector
-    return b.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(I32, count), list(range(first, first + count))))
