@@ -89,6 +89,7 @@ OWN_COSTS = {
     "index-cast": 0,
     "log-plus-one-of-fraction": 12,
     "predicate": 1,
+    "rotate-left": 2,
 }
 """Opcodes of the loop IR that are none of HLO, and their costs."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
-from xloom.codegen.loop_ir.nodes import Node, Op
+from xloom.codegen.loop_ir.nodes import Constant, Node, Op
 from xloom.codegen.ops import OP_ROWS, Trait
 from xloom.hlo.dtype import DType, bf16, f16, f32, f64, pred
 from xloom.llvm.scalar.operator import Operator
@@ -14,6 +15,9 @@ from xloom.llvm.scalar.rules import ROUNDED
 
 def scalar_op(operator: Operator, operands: Sequence[Node]) -> Op:
     """A node of an operator and its operands, rewritten if there is something better."""
+    rotated = _rotation(operator, operands)
+    if rotated is not None:
+        return rotated
     operator = rewritten(operator, operands)
     opcode, dtype = operator.opcode, operator.dtype
     traits = OP_ROWS[opcode].traits if opcode in OP_ROWS else Trait.NONE
@@ -21,6 +25,26 @@ def scalar_op(operator: Operator, operands: Sequence[Node]) -> Op:
     takes = ((rounded_later or passes) and Trait.JUMPS not in traits) or (opcode == "convert" and dtype in (f32, f64))
     has = dtype in (bf16, f16) and (rounded_later or (passes and any(map(_has_excess, operands))))
     return Op(dtype, operator, tuple(operands), has, takes)
+
+
+def _rotation(operator: Operator, operands: Sequence[Node]) -> Op | None:
+    """(x << n) | (x >> (width - n)) of integers, which processors do at once: the choices of two shifts are gone."""
+    dtype = operator.dtype
+    if operator.opcode != "or" or not dtype.is_integer or dtype.bits < 8:
+        return None
+    for left, right in (operands, operands[::-1]):
+        if not (_is(left, "shift-left") and _is(right, "shift-right-logical")):
+            continue
+        (x, count), (other, missing) = left.operands, right.operands
+        if x is other and _is(missing, "subtract") and missing.operands[1] is count:
+            width = missing.operands[0]
+            if isinstance(width, Constant) and int(width.value) == dtype.bits:
+                return Op(dtype, Operator("rotate-left", dtype, (dtype, dtype)), (x, count))
+    return None
+
+
+def _is(node: Node, opcode: str) -> TypeGuard[Op]:
+    return isinstance(node, Op) and node.opcode == opcode
 
 
 def _has_excess(node: Node) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from xloom.hlo.dtype import DType, Kind
+from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.scalar import conversion
 from xloom.llvm.scalar.operator import Operator
 from xloom.llvm.scalar.rules import emits
@@ -30,6 +31,14 @@ def predicate(b: ir.IRBuilder, operator: Operator, x: ir.Value, y: ir.Value) -> 
     if kind is Kind.FLOAT:
         return b.fcmp_ordered(name, x, y)
     return (b.icmp_signed if kind is Kind.SIGNED else b.icmp_unsigned)(name, x, y)
+
+
+@emits("rotate-left")
+def rotate_left(b: ir.IRBuilder, operator: Operator, x: ir.Value, count: ir.Value) -> ir.Value:
+    """x << count | x >> (width - count), as HLO shifts: 0 for a count beyond the width."""
+    within = b.icmp_unsigned("<=", count, count.type(operator.dtype.bits))
+    # not by a choice, for each value of which LLVM would write the loop again
+    return intrinsic(b, "umin", intrinsic(b, "fshl", x, x, count), b.sext(within, x.type))
 
 
 @emits("bitcast-element")
