@@ -55,9 +55,9 @@ def test_standard_gamma(door, dtype):
 
 @pytest.mark.parametrize("door", DOORS)
 def test_gamma_of_no_shape_and_of_none_that_is_a_number(door):
-    found = drawn(door, ATEN._standard_gamma, torch.tensor([0.0, 1e-30, torch.nan, -2.0]))
+    found = drawn(door, ATEN._standard_gamma, torch.tensor([0.0, 1e-30, torch.inf, torch.nan, -2.0]))
     tiny = torch.finfo(torch.float32).tiny
-    np.testing.assert_array_equal(found, [tiny, tiny, np.nan, np.nan])
+    np.testing.assert_array_equal(found, [tiny, tiny, np.inf, np.nan, np.nan])
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -26,9 +26,6 @@ class Formula:
     def __add__(self, other: Formula | float) -> Formula:
         return self._of("add", other)
 
-    def __radd__(self, other: float) -> Formula:
-        return self + other
-
     def __sub__(self, other: Formula | float) -> Formula:
         return self._of("subtract", other)
 
@@ -37,9 +34,6 @@ class Formula:
 
     def __mul__(self, other: Formula | float) -> Formula:
         return self._of("multiply", other)
-
-    def __rmul__(self, other: float) -> Formula:
-        return self * other
 
     def __truediv__(self, other: Formula | float) -> Formula:
         return self._of("divide", other)

@@ -56,8 +56,8 @@ def _draw(alpha: Formula) -> tuple[Formula, Formula]:
         root = normal / (d * 9).sqrt() + 1
         proposed = root * root * root
         bound = normal * normal * 0.5 + d * (1 - proposed + proposed.log())
-        fits = (root > 0) & (-_exponential(d) < bound)
-        return arrays(d, cube.where(accepted, proposed), accepted | fits | ~(d > 0))  # no rejection of NaN
+        refused = (root <= 0) | (-_exponential(d) >= bound)  # not what is NaN, as it is of an infinite shape
+        return arrays(d, cube.where(accepted, proposed), accepted | ~refused)
 
     never = g.full(d.array.shape.dims, False, dt.pred)
     _, cube, _ = while_any(g, lambda h, state: h.not_(state[2]), propose, [d.array, d.array, never], draws=True)
