@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
 
 _STEPS = 16
-"""Steps of a loop's body at most, each of which has code in the round's function."""
+"""Steps of a loop's body at most: of many, few need only rows of one another."""
 _MOST_PERIODS = 16
 """More of them save little traffic and few meetings."""
 _LEAST_PERIODS = 4
