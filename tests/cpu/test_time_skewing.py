@@ -15,6 +15,7 @@ from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.target import process_target
+from xloom.trace import trace
 
 
 @pytest.fixture(autouse=True)
@@ -249,3 +250,12 @@ def test_random_loops(monkeypatch, seed):
 def test_most_random_loops_are_skewed():
     loops = map(_RandomLoop, range(24))
     assert sum(_is_skewed(_module(loop, loop.count, *loop.arrays)) for loop in loops) > 12
+
+
+def test_a_trace_tells_of_rounds():
+    arguments = (np.int64(61), _random(130, 150))
+    module = _module(_heat, *arguments)
+    with trace() as taken:
+        xl.compile(module)(*arguments)
+    (loop,) = [span["args"] for span in taken.spans() if span["args"].get("opcode") == "while"]
+    assert "in one pass over the arrays" in loop["rounds"]

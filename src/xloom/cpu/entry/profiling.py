@@ -37,6 +37,8 @@ class ThunkTimes:
 
     def __init__(self) -> None:
         self.thunks: list[Thunk] = []
+        self.rounds: dict[Thunk, str] = {}
+        """Of loops whose iterations share passes over arrays: the kernels of these have no times of their own."""
         self._told: dict[int, tuple[str, dict[str, Any]]] = {}
         self.ring = EventRing(self.columns)
 
@@ -48,7 +50,8 @@ class ThunkTimes:
         """The name of a thunk, and what a trace says of it."""
         if number not in self._told:
             thunk = self.thunks[number]
-            self._told[number] = kernel_name(thunk), kernel_details(thunk)
+            rounds = {"rounds": self.rounds[thunk]} if thunk in self.rounds else {}
+            self._told[number] = kernel_name(thunk), {**kernel_details(thunk), **rounds}
         return self._told[number]
 
 
@@ -74,6 +77,8 @@ class TimedEntryBuilder(EntryBuilder):
             yield nested
         self.horizontal_fusion.finish()
         self._note(thunk, start, self._now())
+        if nested is not None and (code := self.program.code.get(thunk)) is not None:
+            self._times.rounds[thunk] = ", ".join(map(str, code.choices))
 
     def _call(self, name: str, *arguments: ir.Value) -> ir.Value:
         """A function of the C library that gives an int."""
