@@ -40,7 +40,7 @@ _LEAST_PERIODS = 4
 """So many, if there are rows for them, though what lies between them may then be in the last cache only."""
 _SHARE = 8
 """The steps of a round lie at most one such part of the rows apart: threads find room behind each other."""
-_BLOCK_COST, _LEAST_COST = 8000, 2000
+_BLOCK_COST, _LEAST_COST = 16000, 2000
 """Additions that a step does at a time, where there are rows enough, and at least: calls cost little next to them."""
 _WHOLE = 64
 """Rows of a block are so many, if there are more: where they are elements, these are whole vectors."""
@@ -322,7 +322,9 @@ def _arranged(
     most = max(1, rows // _SHARE)
     cost = max(step.cost for step in steps) // rows
     block = max(1, min(_BLOCK_COST // max(cost, 1), most))
-    block -= block % _WHOLE if block > _WHOLE else 0
+    if block > _WHOLE:  # of short rows, that stay in the first cache from one step to the next
+        block = max(_WHOLE, min(block, entry.target.caches.first // 2 // max(1, row_bytes)))
+        block -= block % _WHOLE
     unit = math.lcm(*(s.footprint.unit for s in steps))
     block = -(-block // unit) * unit
     cached = int(_CACHE_SHARE * entry.target.caches.second) // max(1, row_bytes)
