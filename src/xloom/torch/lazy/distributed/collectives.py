@@ -40,6 +40,9 @@ REDUCTIONS = {
     "bxor": "xor",
 }
 """torch's names, and the opcodes that fold two elements."""
+BRIEF = 1e-3
+"""Seconds that a collective may take before the next programs begin. As long as it is under way the device's thread
+runs these, and Python lets that have its lock after 5 ms each time, where the caller goes on recording."""
 
 
 def opcode_of(reduction: str) -> str:
@@ -109,6 +112,7 @@ class Programs:
         assert buffer is not None
         (results,) = program.launch([[buffer]])
         device_client.throttle(results.done)
+        results.done.wait(BRIEF)
         return Value(array_type(value.type.dtype, result.dims), results.buffers[0])
 
     def _program(self, operand: Shape, result: Shape, argument: Shape, what: str, opcode: str) -> LoadedExecutable:
