@@ -267,3 +267,8 @@ _own("stencil-long", _diffusion(1000), normal(12_000))
 _own("stencil-large", _diffusion(64), normal(2048, 2048))
 _own("stencil-wide", _diffusion(200), normal(1000, 4000))
 _own("stencil-box", _diffusion(200), normal(40, 40, 40))
+
+_own("tangents-16", lambda x: reduce(lambda a, _: jnp.tan(a), range(16), x), normal(4096))
+_own("tangents-8", lambda x: reduce(lambda a, _: jnp.tan(a), range(8), x), normal(4096))
+_own("scalar-sines-24", lambda x: reduce(lambda a, _: jnp.sin(a), range(24), x), normal())
+_own("scalar-sines-4", lambda x: reduce(lambda a, _: jnp.sin(a), range(4), x), normal())

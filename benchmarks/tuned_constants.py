@@ -306,6 +306,14 @@ TUNED = (
         "elementwise/gelu-tanh elementwise/silu reduction/softmax",
         others=(((6, 0), (32, 4), (200, 2)), ((24, 0), (128, 4), (800, 2))),
     ),
+    Tuned("llvm.called_functions", "_WORTH", "own/tangents-16 own/tangents-8", ("run", "compile"), at_run_time=True),
+    Tuned(
+        "llvm.called_functions",
+        "_WORTH_ONCE",
+        "own/scalar-sines-24 own/scalar-sines-4",
+        ("run", "compile"),
+        at_run_time=True,
+    ),
     Tuned("llvm.module_partitioning", "_LEAST", "matmul/gemm-1024-bf16 matmul/gemm-2048-bf16", ("compile",)),
     Tuned("llvm.module_partitioning", "_MOST_GROWTH", "linalg/fft-long convolution/3x3-nchw", ("compile",)),
     Tuned(
@@ -458,6 +466,8 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.sort.sort._WIDEST",
         "cpu.kernels.sort.lanes.BYTES",
         "cpu.loops.short_rows.LANES",
+        "llvm.called_functions._VECTOR_BYTES",
+        "llvm.register_transpose._BLOCK_BITS",
     ),
     "stacks, which end without warning": (
         "codegen.buffers.stack_budget.STACK_ARRAYS",
