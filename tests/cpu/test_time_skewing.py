@@ -130,7 +130,19 @@ def _trajectory(count, a, b):
     return lax.fori_loop(0, count, step, (a, noted, states))
 
 
+def _table(count, a, b):
+    """A step that reads and makes nothing but its own row of a table."""
+
+    def step(t, state):
+        a, table = state
+        row = b[0] * t
+        return a.at[1:-1].set((a[:-2] + a[1:-1] + a[2:]) / 3), lax.dynamic_update_index_in_dim(table, row, t, 0)
+
+    return lax.fori_loop(0, count, step, (a, jnp.zeros((80, b.shape[1]))))
+
+
 PROGRAMS = {
+    "table": (_table, [(130, 150), (4, 200)]),
     "trajectory": (_trajectory, [(130, 150), (130, 150)]),
     "overwritten": (_overwritten, [(400, 20), (400, 20)]),
     "jacobi": (_jacobi, [(5000,), (5000,)]),
@@ -250,6 +262,22 @@ def test_random_loops(monkeypatch, seed):
 def test_most_random_loops_are_skewed():
     loops = map(_RandomLoop, range(24))
     assert sum(_is_skewed(_module(loop, loop.count, *loop.arrays)) for loop in loops) > 12
+
+
+def test_an_end_inside_a_tuple():
+    """The bound is an element of an element of the state."""
+    state = "(s32[], (s32[], f32[5000]))"
+    module = xl.parse(f"""HloModule m
+    c {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 t = (s32[], f32[5000]) get-tuple-element(s), index=1
+      n = s32[] get-tuple-element(t), index=0 ROOT p = pred[] compare(i, n), direction=LT }}
+    b {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 t = (s32[], f32[5000]) get-tuple-element(s), index=1
+      n = s32[] get-tuple-element(t), index=0 x = f32[5000] get-tuple-element(t), index=1 one = s32[] constant(1)
+      j = s32[] add(i, one) y = f32[5000] add(x, x) u = (s32[], f32[5000]) tuple(n, y) ROOT r = {state} tuple(j, u) }}
+    ENTRY e {{ n = s32[] parameter(0) x = f32[5000] parameter(1) i = s32[] constant(0) t = (s32[], f32[5000]) tuple(n, x)
+      s = {state} tuple(i, t) w = {state} while(s), condition=c, body=b v = (s32[], f32[5000]) get-tuple-element(w), index=1
+      ROOT y = f32[5000] get-tuple-element(v), index=1 }}""")
+    x = np.ones(5000, np.float32)
+    np.testing.assert_array_equal(xl.compile(module)(np.int32(20), x), x * 2**20)
 
 
 def test_a_trace_tells_of_rounds():

@@ -82,7 +82,7 @@ def footprint_of(
     items, gone = loops
     sizes = {var: var.size for var in items}
     factors = {access.address.factor(items[0]) for access in found} if items else {0}
-    if factors == {0}:
+    if factors <= {0}:
         count, per_row, row = 1, 1, None  # the same few rows, whatever the item is
     else:
         row = items[0]

@@ -123,13 +123,15 @@ def skewed(entry: EntryBuilder, body: ScheduledComputation, instruction: Instruc
 def _is_known(loop: Instruction, counting: Counting) -> bool:
     """Whether the end and the step of a loop are the same in all iterations, and the step is a positive number."""
     bound, step = counting.bound, in_each_iteration(loop, counting.step)
-    numbers = [step] if bound.opcode == "get-tuple-element" else [step, bound]
-    if any(x is None or x.opcode != "constant" or x.literal.elided for x in numbers):
+    if step is None or not _is_number(step) or int(step.literal.value) <= 0:
         return False
-    assert step is not None
-    (before,) = loop["body"].parameters
-    is_kept = bound.opcode == "constant" or _is_kept(loop["body"].root.operands[bound["index"]], before, bound["index"])
-    return is_kept and int(step.literal.value) > 0
+    if not is_element(bound, loop["condition"].parameters[0]):
+        return _is_number(bound)
+    return _is_kept(loop["body"].root.operands[bound["index"]], loop["body"].parameters[0], bound["index"])
+
+
+def _is_number(value: Instruction) -> bool:
+    return value.opcode == "constant" and not value.literal.elided
 
 
 def _is_kept(value: Instruction, before: Instruction, index: int) -> bool:
