@@ -31,10 +31,9 @@ def while_loop(entry: EntryBuilder, schedule: ScheduledComputation, instruction:
     entry.copies([(state, allocations[defining_value(operand, k)]) for k, state in enumerate(states)])
     rotations = entry.assignment.rotations[instruction]
     exchanged = {state for rotation in rotations for state in rotation.states}
-    rounds, first = (entry.function.append_basic_block(f"while.{n}") for n in ("rounds", "first"))
-    b.branch(rounds)
-    b.position_at_end(first)
     plan = skewed(entry, body, instruction)
+    if plan is not None:
+        emit_rounds(entry, plan, body, instruction)
     rotating = [RotatingPointers(entry, rotation) for rotation in rotations]
     head, inside, done = (entry.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
     with entry.polling.loop(head, counted_trips(instruction)):
@@ -53,10 +52,6 @@ def while_loop(entry: EntryBuilder, schedule: ScheduledComputation, instruction:
     b.position_at_end(done)
     for pointers in reversed(rotating):
         pointers.end()
-    with b.goto_block(rounds):
-        if plan is not None:
-            emit_rounds(entry, plan, body, instruction)
-        b.branch(first)
 
 
 def conditional(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> Nested[None]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
-from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.affine import Affine, Var, range_of
 from xloom.codegen.loop_ir.nest import LoopNest, arranged, merged
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.cpu.kernel_modules.kernel import Phase
@@ -55,12 +55,21 @@ class RowFootprint:
         return max(lags) + before.unit - 1 if lags else None
 
 
-class _Access(NamedTuple):
-    allocation: BufferAllocation
-    row_size: int
-    row_bytes: int
+class Access(NamedTuple):
+    """An element that a nest loads from an array in memory, or stores to one."""
+
+    value: BufferValue
     address: Affine
     is_written: bool
+
+
+def accesses(nest: LoopNest) -> Iterator[Access]:
+    """What a nest loads and stores, without arrays of one iteration."""
+    for stage in nest.stages:
+        loads = [n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+        found = [Access(n.source, n.address, False) for n in loads]
+        found += [Access(s.target, s.address, True) for s in stage.stores]
+        yield from (access for access in found if access.value not in nest.private)
 
 
 def footprint_of(
@@ -76,18 +85,21 @@ def footprint_of(
     loops = _loops_of(nest, phase)
     if loops is None:
         return None
-    found = list(_accesses(nest, allocation_of, changing))
-    if any(a.row_bytes != changing[a.allocation] or any(v.node for v, _ in a.address.terms) for a in found):
+    found = [access for access in accesses(nest) if allocation_of(access.value) in changing]
+    if any(any(v.node for v, _ in a.address.terms) for a in found):
+        return None
+    if any(row_of(a.value)[1] != changing[allocation_of(a.value)] for a in found):
         return None
     items, gone = loops
-    sizes = {var: var.size for var in items}
+    known = {var: (0, var.size - 1) for var in items}
     factors = {access.address.factor(items[0]) for access in found} if items else {0}
     if factors <= {0}:
         count, per_row, row = 1, 1, None  # the same few rows, whatever the item is
     else:
         row = items[0]
-        steps = {access.row_size // factor if factor > 0 and access.row_size % factor == 0 else 0
-                 for access in found for factor in [access.address.factor(row)]}  # fmt: skip
+        steps = {size // factor if factor > 0 and size % factor == 0 else 0
+                 for access in found
+                 for size, factor in [(row_of(access.value)[0], access.address.factor(row))]}  # fmt: skip
         if len(steps) > 1 or 0 in steps:
             return None
         (per_row,) = steps
@@ -97,14 +109,14 @@ def footprint_of(
     result = None if found else RowFootprint(0, count, phase.count)
     for access in sorted(found, key=lambda access: not access.is_written):
         inner = Affine(access.address.const, tuple(t for t in access.address.terms if t[0] != row and t[0] not in gone))
-        low, high = _range(inner, sizes)
+        low, high = range_of(inner, known)
         high += (per_row - 1) * access.address.factor(row) if row is not None else 0
-        rows = Rows(low // access.row_size, high // access.row_size)
+        size, _ = row_of(access.value)
         if result is None:
-            result = RowFootprint(rows.low, count, phase.count)
-        rows = Rows(rows.low - result.first, rows.high - result.first)
-        known = result.writes if access.is_written else result.reads
-        known[access.allocation] = rows.joined(known.get(access.allocation))
+            result = RowFootprint(low // size, count, phase.count)
+        rows = Rows(low // size - result.first, high // size - result.first)
+        places, allocation = result.writes if access.is_written else result.reads, allocation_of(access.value)
+        places[allocation] = rows.joined(places.get(allocation))
     return result
 
 
@@ -121,32 +133,8 @@ def _loops_of(nest: LoopNest, phase: Phase) -> tuple[list[Var], Mapping[Var, Non
     return (items, gone) if math.prod(v.size for v in items) == phase.count * phase.block else None
 
 
-def _accesses(
-    nest: LoopNest,
-    allocation_of: Callable[[BufferValue], BufferAllocation],
-    changing: Mapping[BufferAllocation, int],
-) -> Iterator[_Access]:
-    for stage in nest.stages:
-        nodes = walk([s.node for s in stage.stores])
-        accesses = [(n.source, n.address, False) for n in nodes if isinstance(n, Load)]
-        accesses += [(s.target, s.address, True) for s in stage.stores]
-        for value, address, is_written in accesses:
-            if value not in nest.private and (allocation := allocation_of(value)) in changing:
-                size, nbytes = row_of(value)
-                yield _Access(allocation, size, nbytes, address, is_written)
-
-
 def row_of(value: BufferValue) -> tuple[int, int]:
     """The elements and the bytes of an array's row."""
     shape = leaf_shapes(value[0].shape)[value[1]]
     size = math.prod(shape.dims[1:])
     return size, size * shape.dtype.bytes
-
-
-def _range(address: Affine, sizes: Mapping[Var, int]) -> tuple[int, int]:
-    """The least and the greatest value of an address, of loops that are of these sizes, where they are joined."""
-    low = high = address.const
-    for var, factor in address.terms:
-        last = factor * (sizes.get(var, var.size) - 1)
-        low, high = low + min(last, 0), high + max(last, 0)
-    return low, high

@@ -12,7 +12,7 @@ over, the loop itself does.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,10 +21,10 @@ from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.state_rotation import StateRotation
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.affine import Affine
-from xloom.codegen.loop_ir.nest import LoopNest, loaded_values, nest_cost
-from xloom.codegen.loop_ir.nodes import Load, indices_of, walk
+from xloom.codegen.loop_ir.nest import LoopNest, nest_cost
+from xloom.codegen.loop_ir.nodes import indices_of, walk
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.entry.row_footprint import RowFootprint, Rows, footprint_of, row_of
+from xloom.cpu.entry.row_footprint import RowFootprint, Rows, accesses, footprint_of, row_of
 from xloom.cpu.kernel_modules.choices import Choice
 from xloom.hlo.instruction import Instruction
 from xloom.passes.loops import Counting, counting_of, in_each_iteration, is_element
@@ -228,23 +228,15 @@ def _noted(entry: EntryBuilder, pieces: Sequence[_Copy | _Nest]) -> set[BufferAl
         if isinstance(piece, _Copy):
             touched += [entry.assignment.of(piece.target), entry.assignment.of(piece.source)]
             continue
-        touched += {entry.assignment.of(v) for v in (*loaded_values(piece.nest), *_stored(piece.nest))}
         places: dict[BufferAllocation, set[Affine]] = {}
-        for value, address in _addresses(piece.nest):
+        for value, address, _ in accesses(piece.nest):
             places.setdefault(entry.assignment.of(value), set()).add(address)
-        for value in _stored(piece.nest):
-            found = places[entry.assignment.of(value)]
+        touched += places
+        for allocation in {entry.assignment.of(value) for value in _stored(piece.nest)}:
+            found = places[allocation]
             if len(found) == 1 and _is_found_out(next(iter(found))):
-                noted.add(entry.assignment.of(value))
+                noted.add(allocation)
     return {allocation for allocation in noted if touched.count(allocation) == 1}
-
-
-def _addresses(nest: LoopNest) -> Iterator[tuple[BufferValue, Affine]]:
-    """Where a nest stores and loads elements of arrays in memory."""
-    for stage in nest.stages:
-        loads = [n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
-        found = [*((s.target, s.address) for s in stage.stores), *((n.source, n.address) for n in loads)]
-        yield from ((value, address) for value, address in found if value not in nest.private)
 
 
 def _is_found_out(address: Affine) -> bool:

@@ -1,7 +1,7 @@
 """Tasks of loops that go over their arrays in rounds, for any such loop: what they do is in tables.
 
 A round does `periods` times all steps, block of rows by block, each step some rows behind the front. The task that
-threads run takes rounds until there are none left, in their order, so that nobody waits for a round that nobody has.
+threads run takes rounds until there are none left, in their order, so that a round that is waited for has a thread.
 In memory that they share are the number of the next round and, for each of the latest ones, how far it is: in rows,
 and a number more than any round has for each round before it.
 """
