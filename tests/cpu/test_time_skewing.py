@@ -186,7 +186,18 @@ def _whole(count, a, b):
     return lax.fori_loop(0, count, lambda _, a: a / (1 + jnp.sum(a)) + b, a)
 
 
-@pytest.mark.parametrize("loop", [_until, _around, _whole])
+def _scattered(count, a, b):
+    """Where something is noted, a row of the state says that is far from the others."""
+
+    def step(_, state):
+        a, place, noted = state
+        noted = lax.dynamic_update_slice(noted, a[7:8], (place[4000],))
+        return (a + b) / 2, place * 5 % 61 + 1, noted
+
+    return lax.fori_loop(0, count, step, (a, jnp.arange(5000), jnp.zeros(100)))
+
+
+@pytest.mark.parametrize("loop", [_until, _around, _whole, _scattered])
 def test_others_go_iteration_by_iteration(loop):
     a, b = _random(5000), _random(5000)
     module = _module(loop, np.int64(50), a, b)

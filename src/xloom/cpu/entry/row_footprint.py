@@ -66,7 +66,8 @@ class Access(NamedTuple):
 def accesses(nest: LoopNest) -> Iterator[Access]:
     """What a nest loads and stores, without arrays of one iteration."""
     for stage in nest.stages:
-        loads = [n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+        numbers = [var.node for s in stage.stores for var, _ in s.address.terms if var.node is not None]
+        loads = [n for n in walk([*(s.node for s in stage.stores), *numbers]) if isinstance(n, Load)]
         found = [Access(n.source, n.address, False) for n in loads]
         found += [Access(s.target, s.address, True) for s in stage.stores]
         yield from (access for access in found if access.value not in nest.private)
