@@ -38,6 +38,12 @@ _own("12-vectors", lambda x, y: x @ y, normal(12, 1024), normal(1024, 1024))
 _own("12-vectors-transposed", lambda x, y: x @ y.T, normal(12, 1024), normal(1024, 1024))
 _own("4-vectors-transposed", lambda x, y: x @ y.T, normal(4, 1024), normal(1024, 1024))
 _own("4-vectors-shorter-sums", lambda x, y: x @ y.T, normal(4, 48), normal(6000, 48))
+_own(
+    "12-vectors-half-transposed",
+    lambda x, y: x @ y.T,
+    normal(12, 2048, dtype=jnp.bfloat16),
+    normal(2048, 2048, dtype=jnp.bfloat16),
+)
 _own("20-vectors-transposed", lambda x, y: x @ y.T, normal(20, 4096), normal(512, 4096))
 _own("20-vectors-short-sums", lambda x, y: x @ y.T, normal(20, 700), normal(1500, 700))
 _own(

@@ -135,8 +135,10 @@ def test_registers(name, registers):
 
 def test_what_a_processor_can_do():
     skylake, icelake, zen = map(target_named, ("skylake-avx512", "icelake-server", "znver4"))
+    sapphire, level = map(target_named, ("sapphirerapids", "x86-64-v4-fp16"))
     assert (skylake.adds_pair_products, icelake.adds_pair_products) == (False, True)
     assert (icelake.has_bfloat_products, zen.has_bfloat_products) == (False, True)
+    assert not sapphire.has_bfloat_products and not level.has_bfloat_products  # they have them, but slow ones
     assert skylake.packs_lanes(32) and not skylake.packs_lanes(16) and icelake.packs_lanes(16)
     assert target_named("x86-64-v3").features < skylake.features < icelake.features
 

@@ -51,7 +51,7 @@ def multiply(
     a = readable(kernel, arithmetic, a, outer * count(product.rows), through[0])
     b = readable(kernel, arithmetic, b, outer * count(product.columns), through[1])
     # a row times a matrix is the matrix, transposed, times a column
-    if count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target.caches):
+    if count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target):
         product, a, b = product.transposed, b, a
     strategy, why = _strategy(arithmetic, product, a, b)
     chosen(_MEANING[strategy], why)
@@ -91,7 +91,7 @@ def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> t
     """What multiplies, and why that."""
     if is_vector_product(product):
         return multiply_vector, "one of the operands is a vector"
-    if is_few_vectors(product, a, arithmetic.target.caches):
+    if is_few_vectors(product, a, arithmetic.target):
         return (
             multiply_vector,
             f"{number(count(product.columns))} columns: the matrix is read once, which takes the time",

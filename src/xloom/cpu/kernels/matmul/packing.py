@@ -269,9 +269,10 @@ class Packing:
                 vectors = [(at, min(lanes, width - at)) for at in range(0, width, lanes)]
 
                 if is_far and buffer is None:
-                    ahead = b.add(b.add(start, distances[0][0]), i64(next_row))
-                    for at in range(0, width, max(1, LINE // self.source.dtype.bytes)):
-                        fetch(b, element_pointer(b, pointer, self.source.dtype, b.add(ahead, i64(at))))
+                    for distance, _ in distances:
+                        ahead = b.add(b.add(start, distance), i64(next_row))
+                        for at in range(0, width, max(1, LINE // self.source.dtype.bytes)):
+                            fetch(b, element_pointer(b, pointer, self.source.dtype, b.add(ahead, i64(at))))
 
                 def put(at: int, some: int, offset: ir.Value, mask: ir.Value | None) -> None:
                     value = self._load(b, pointer, b.add(start, offset), distances, some, mask)
@@ -330,8 +331,12 @@ class Packing:
         if pack_factor == 1:
             return [(self._distance(b, k), None)]
         found: _Distances = []
+        is_whole = divides(pack_factor, count(self.depth))
         for p in range(pack_factor):
             index = b.add(b.mul(k, i64(pack_factor)), i64(p))
+            if is_whole:
+                found.append((self._distance(b, index), None))
+                continue
             inside = b.icmp_signed("<", index, i64(count(self.depth)))
             found.append((self._distance(b, at_most(b, index, count(self.depth) - 1)), inside))
         return found

@@ -9,11 +9,13 @@ from xloom.cpu.kernels.matmul.dots import Dots
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.strips import Strips
 from xloom.hlo.dtype import bf16
-from xloom.llvm.target import Caches
+from xloom.llvm.target import Target
 
-_FEW_STRIPS, _FEW, _FEW_DOTS = 13, 9, 33
-"""Vectors that are few, as to strips, and as to sums along the depth: of any type, and at most. Of more, the registers
-or the caches would not hold what they need."""
+_FEW_STRIPS, _FEW_WIDE_STRIPS = 13, 17
+"""Vectors that are few, as to strips, for 16 registers and for 32: of more, operands are better packed."""
+_FEW, _FEW_DOTS, _FEW_NARROW_DOTS = 9, 33, 17
+"""The same as to sums along the depth: of any type; of elements of 32 bits; of narrower ones, in 32 registers. Of more,
+the registers or the caches would not hold what they need."""
 _LONG = 4
 """Places of an adjacent depth for the square of the number of columns: in shorter sums, most of the time goes into
 adding lanes at the end, one column after another, and the packed product takes less."""
@@ -36,25 +38,35 @@ def is_vector_product(product: Product) -> bool:
     return count(product.columns) == 1 and ((depth.a == 1 and depth.b == 1) or (row.a == 1 and row.c == 1))
 
 
-def is_few_vectors(product: Product, matrix: Array, caches: Caches) -> bool:
+def is_few_vectors(product: Product, matrix: Array, target: Target) -> bool:
     """True when `multiply_vector` does it: a large matrix, its rows or a long depth adjacent, and a few columns."""
     row, depth, columns = inner(product.rows), inner(product.depth), product.columns
     if len(columns) != 1:
         return False
-    is_long = depth.a == depth.b == 1 and _is_long(product, matrix, caches)
-    if not is_long and ((row.a, row.c) != (1, 1) or row.size < _WIDEST or count(columns) >= _FEW_STRIPS):
+    is_long = depth.a == depth.b == 1 and _is_long(product, matrix, target)
+    few = _FEW_WIDE_STRIPS if target.registers.count == 32 else _FEW_STRIPS
+    if not is_long and ((row.a, row.c) != (1, 1) or row.size < _WIDEST or count(columns) >= few):
         return False
-    return row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE * caches.second
+    return row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE * target.caches.second
 
 
-def _is_long(product: Product, matrix: Array, caches: Caches) -> bool:
+def _is_long(product: Product, matrix: Array, target: Target) -> bool:
     depth, vectors = inner(product.depth).size, count(product.columns)
     if vectors < _FEW:
         return depth >= vectors * (_LONG * vectors if matrix.dtype.bytes >= 4 else _LONG_NARROW)
-    # rows that are made are not made again for each group, and what is multiplied in pairs is better packed
-    if vectors >= _FEW_DOTS or matrix.is_made or matrix.dtype.bits < 16 or matrix.dtype is bf16:
+    if vectors >= _few_dots(matrix, target):
         return False
-    return depth >= _LONG_GROUPS and vectors * count(product.depth) * 4 <= caches.second // _SHARE
+    return depth >= _LONG_GROUPS and vectors * count(product.depth) * 4 <= target.caches.second // _SHARE
+
+
+def _few_dots(matrix: Array, target: Target) -> int:
+    """How many vectors are no longer few for sums along the depth that a group of them takes at a time."""
+    # rows that are made are not made again for each group, and what is multiplied in pairs is better packed
+    if matrix.is_made or matrix.dtype.bits < 16 or (matrix.dtype is bf16 and target.has_bfloat_products):
+        return _FEW
+    if matrix.dtype.bits > 16:
+        return _FEW_DOTS
+    return _FEW_NARROW_DOTS if target.registers.count == 32 else _FEW
 
 
 def multiply_vector(
