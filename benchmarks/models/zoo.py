@@ -9,6 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks.models.vision_operators import declare_vision_operators
+
+declare_vision_operators()
+
 Inputs = tuple[torch.Tensor, ...]
 _CLASSES: dict[str, Any] = {"num_labels": 1000}
 
