@@ -72,6 +72,7 @@ _own("depthwise-1d-long", _conv(("NCW", "OIW", "NCW"), feature_group_count=16), 
 _own("depthwise-nhwc-7x7", _conv(_NHWC, feature_group_count=192), normal(1, 28, 28, 192), normal(7, 7, 1, 192))
 _own("1x1-7x7-deep", _conv(_NHWC), normal(1, 7, 7, 512), normal(1, 1, 512, 2048))
 _own("1x1-14x14", _conv(_NHWC), normal(1, 14, 14, 256), normal(1, 1, 256, 256))
+_own("1x1-56x56", _conv(_NHWC), normal(1, 56, 56, 64), normal(1, 1, 64, 256))
 _own("3x3-7x7-deep", _conv(_NHWC), normal(1, 7, 7, 512), normal(3, 3, 512, 512))
 _own("3x3-14x14", _conv(_NHWC), normal(1, 14, 14, 256), normal(3, 3, 256, 256))
 _own("3x3-nchw-deep", _conv(_NCHW), normal(1, 512, 7, 7), normal(512, 512, 3, 3))

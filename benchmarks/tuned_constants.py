@@ -110,6 +110,7 @@ TUNED = (
     Tuned("cpu.kernels.convolution.input_box", "BOX_BYTES", "own/depthwise-nchw-7x7 own/depthwise-1d-long"),
     Tuned("cpu.kernels.convolution.input_box", "MOST_VECTORS", "own/depthwise-nchw-7x7 own/depthwise-1d-long"),
     Tuned("cpu.kernels.convolution.padding", "_GRAIN", "convolution/3x3-nchw convolution/gradient-filter"),
+    Tuned("cpu.kernels.convolution.tile_loop", "_STAYS", "own/1x1-56x56", others=(1 / 4096, 4)),
     Tuned("cpu.kernels.convolution.tile_product", "_TRANSPOSED", "own/3x3-nchw-deep"),
     Tuned("cpu.kernels.convolution.strided_compaction", "_GRAIN", "own/1x1-stride-batch"),
     Tuned("cpu.kernels.convolution.tiling", "_LONG", "own/signal-bf16"),

@@ -133,3 +133,11 @@ def test_features_are_last_for_large_kernels_strides_and_one_image(monkeypatch, 
     window = f"size=3x3 stride={stride}x{stride} pad=1_1x1_1"
     way = chosen(monkeypatch, (images, 100, 14, 14), (outputs, 100, 3, 3), window, "bf01_oi01->bf01")
     assert (way.feature.a == 1) is features_last
+
+
+@WIDE
+@pytest.mark.parametrize(("features", "fetches"), [(64, False), (512, True)])
+def test_a_kernel_that_no_near_cache_holds_is_fetched_ahead(features, fetches):
+    dims = (1, 7, 7, features), (3, 3, features, features)
+    text = program(*dims, "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", "", ("f32",) * 3)
+    assert ("llvm.prefetch" in str(kernel_of(text).module)) == fetches

@@ -14,7 +14,8 @@ from xloom.cpu.kernels.matmul.arithmetic import Parts
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import transposed
 from xloom.cpu.kernels.matmul.tile import Sums, rolled, spaced
-from xloom.llvm.types import I32, I64, element_pointer, i64
+from xloom.llvm.cache_lines import fetch
+from xloom.llvm.types import I8, I32, I64, element_pointer, i64
 from xloom.llvm.vectors import first_lanes, shuffled
 
 _TRANSPOSED = 4
@@ -31,6 +32,8 @@ class Operands:
     w: Array
     y: Array
     packed: int | None
+    ahead: ir.Value | None = None
+    """How many bytes after what is multiplied lies a line of the kernel that is needed soon: each tap fetches one."""
 
     def pointers(self, origin: ir.Value, x: ir.Value, w: ir.Value) -> tuple[WindowPointer, WindowPointer]:
         """Where a window begins in the input, at element `x` from `origin` on, and in the kernel, at element `w`."""
@@ -68,6 +71,8 @@ class Operands:
                 b, lambda r: self._scalar(self.w, scalars(r)), lambda v: self._input(pointer, tiling.lefts[v])
             )
         elif tiling.name == "features":
+            if self.ahead is not None:
+                fetch(b, b.gep(kernel, [self.ahead], source_etype=I8), near=False)
             scalars = spaced(b, pointer, self.x.dtype, tiling.rows.x)
             sums.multiply(b, lambda r: self._scalar(self.x, scalars(r)), lambda v: self._vector(kernel, v))
         else:
