@@ -78,6 +78,7 @@ TUNED = (
     Tuned("cpu.entry.interruption", "_SELDOM", "training/transformer-decode reduction/layer-norm"),
     Tuned("cpu.entry.interruption", "_OF_ELEMENT", "pooling/max-gradient matmul/batched-tiny"),
     Tuned("cpu.kernel_modules.round_tasks", "FEWEST", "own/stencil-large"),
+    Tuned("cpu.entry.serial_loops", "_MOST", "loops/fill-rows", others=(1 / 4096, 16)),
     Tuned("cpu.entry.time_skewing", "_MOST_PERIODS", "own/stencil-long"),
     Tuned("cpu.entry.time_skewing", "_LEAST_PERIODS", "own/stencil-large"),
     Tuned("cpu.entry.time_skewing", "_SHARE", "own/stencil-box"),

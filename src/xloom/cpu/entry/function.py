@@ -38,6 +38,7 @@ from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedPro
 from xloom.cpu.entry.fused_dot import fused_dot
 from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
+from xloom.cpu.entry.serial_loops import begins_serial_loops
 from xloom.cpu.kernel_modules.choices import choices_made
 from xloom.cpu.kernel_modules.copies import LARGE
 from xloom.cpu.kernel_modules.kernel import TASK, Rule
@@ -312,7 +313,8 @@ class EntryBuilder:
         for root in updates:
             self.horizontal_fusion.finish()
             self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
-        self.program.code[group] = self.emit_nest(self.nest_of(schedule, group, number), may_wait=not updates)
+        nest, alone = self.nest_of(schedule, group, number), begins_serial_loops(self, schedule, group, number)
+        self.program.code[group] = self.emit_nest(nest, may_wait=not updates and not alone, alone=alone)
 
     def numbered(
         self, nest: LoopNest, allocation_of: Callable[[BufferValue], BufferAllocation]
@@ -330,12 +332,13 @@ class EntryBuilder:
         nest: LoopNest,
         *,
         may_wait: bool = False,
+        alone: bool = False,
         allocations: dict[BufferValue, BufferAllocation] | None = None,
     ) -> ThunkCode:
         """Calls a loop nest: a part of this function when it is small, else a kernel of its own.
 
-        One that may wait is called later, with others that it does not depend on. `allocations` are those of its values
-        where the assignment does not know them.
+        One that may wait is called later, with others that it does not depend on; one `alone` has one thread do it.
+        `allocations` are those of its values where the assignment does not know them.
         """
         if not nest.stages or any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
             return ThunkCode("", [], nest)
@@ -355,6 +358,7 @@ class EntryBuilder:
             self.events.append(event)
             return self._inlined(nest, numbers, pointers)
         code = self.kernel_modules.of_nest(nest, numbers, len(pointers), small=small)
+        code = code.unshared if alone else code
         waits = may_wait and not code.symbol and len(code.phases) == 1 and not code.scratch
         waits = waits and self._table_pointers < STACK_POINTERS // 2  # scratch memory is for the present thunk
         event.scratch = self.call(code, pointers, waiting=event if waits else None)

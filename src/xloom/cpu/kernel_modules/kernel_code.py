@@ -28,6 +28,11 @@ class KernelCode:
     choices: tuple[Choice, ...] = ()
     """How it was written; none where that was in another program."""
 
+    @property
+    def unshared(self) -> KernelCode:
+        """The same where one thread is to do all items."""
+        return replace(self, phases=[replace(p, grain=max(p.grain, p.count)) for p in self.phases])
+
 
 def code_of(text: str, phases: Sequence[Phase], scratch: Sequence[int], pipeline: PassPipeline) -> KernelCode:
     """The kernel that LLVM IR `text` is: only equal ones have the same name."""
