@@ -209,6 +209,15 @@ def test_others_go_iteration_by_iteration(loop):
         np.testing.assert_allclose(x, y, rtol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
+def test_arrays_without_elements(shape):
+    def loop(count, a, b):
+        return lax.fori_loop(0, count, lambda _, a: a + b, a)
+
+    arguments = (np.int64(3), _random(*shape), _random(shape[1]))
+    assert np.asarray(xl.compile(_module(loop, *arguments))(*arguments)).shape == shape
+
+
 def test_time_and_results_in_a_loop_around(monkeypatch):
     """The memory of the inner loop's arrays is that of the outer one's, which moves on."""
 

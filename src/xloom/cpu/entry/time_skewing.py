@@ -212,7 +212,8 @@ def _changing(
             allocation, (_, nbytes) = entry.assignment.of(value), row_of(value)
             if allocation in noted:
                 continue
-            if not leaf_shapes(value[0].shape)[value[1]].dims:
+            dims = leaf_shapes(value[0].shape)[value[1]].dims
+            if not dims or 0 in dims:  # no rows
                 return None
             for turn in turns:
                 if found.setdefault(turn.get(allocation, allocation), nbytes) != nbytes:
