@@ -143,7 +143,7 @@ def _table(count, a, b):
 
 PROGRAMS = {
     "table": (_table, [(130, 150), (4, 200)]),
-    "trajectory": (_trajectory, [(130, 150), (130, 150)]),
+    "trajectory": (_trajectory, [(258, 150), (258, 150)]),
     "overwritten": (_overwritten, [(400, 20), (400, 20)]),
     "jacobi": (_jacobi, [(5000,), (5000,)]),
     "heat": (_heat, [(130, 150)]),
