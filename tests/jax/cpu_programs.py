@@ -64,6 +64,19 @@ def caches():
         jax.config.update("jax_compilation_cache_dir", None)
 
 
+def alignments():
+    """Memory that jaxlib's CPU would not take without a copy is refused, and none other."""
+    for alignment in (1, 4, 16, 32, 64):
+        for dtype in (np.int8, np.float32):
+            memory = np.zeros(256, np.int8)
+            start = -memory.ctypes.data % 128 + alignment
+            x = memory[start : start + 8].view(dtype)
+            try:
+                assert jnp.from_dlpack(x, copy=False).unsafe_buffer_pointer() == x.ctypes.data and alignment == 64
+            except ValueError as error:
+                assert "not aligned to 64 bytes" in str(error) and alignment < 64
+
+
 def as_on_xloom():
     for name in (
         "transformations",

@@ -383,7 +383,7 @@ def dlpack():
     copied = jnp.from_dlpack(odd)
     odd[0] = 1
     same(copied, np.zeros(6))
-    raises(ValueError, "not aligned to 4 bytes", lambda: jnp.from_dlpack(odd, copy=False))
+    raises(ValueError, "not aligned to", lambda: jnp.from_dlpack(odd, copy=False))
 
 
 def checks():

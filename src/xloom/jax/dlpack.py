@@ -15,6 +15,7 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _BFLOAT16_TYPE = 4 | 16 << 8 | 1 << 16  # DLDataType: the code of bfloat, bits, lanes
 _CPU, _CUDA = 1, 2  # kDLCPU and kDLCUDA, in the lower half of DLDevice; the ordinal in the upper one
 _UINT16_TYPE = 1 | 16 << 8 | 1 << 16
+_XLA_ALIGNMENT = 64  # of bytes, which XLA:CPU wants of memory that it is lent
 
 
 class _Tensor(ctypes.Structure):
@@ -70,9 +71,9 @@ def _alignment(capsule: Any) -> int:
     return max(1, _tensor(capsule).itemsize)
 
 
-def _is_aligned(capsule: Any) -> bool:
+def _is_aligned(capsule: Any, alignment: int) -> bool:
     tensor = _tensor(capsule)
-    return (tensor.data + tensor.byte_offset) % _alignment(capsule) == 0
+    return (tensor.data + tensor.byte_offset) % alignment == 0
 
 
 class _Lent:
@@ -181,10 +182,13 @@ def exchange_arrays(platform: str) -> None:
         if device.platform == platform:
             if not memory.has(capsule):
                 return jax.device_put(_copy(capsule), device)
-            misaligned = not _is_aligned(capsule)
+            alignment = _alignment(capsule)
+            if copy is False and platform == "cpu":
+                alignment = max(alignment, _XLA_ALIGNMENT)  # what jaxlib's CPU refuses is refused in its place
+            misaligned = not _is_aligned(capsule, alignment)
             if misaligned and copy is False:
                 # JAX makes its own error of it by these words
-                message = f"INVALID_ARGUMENT: the memory is not aligned to {_alignment(capsule)} bytes."
+                message = f"INVALID_ARGUMENT: the memory is not aligned to {alignment} bytes."
                 raise _jax.JaxRuntimeError(message)
             if misaligned or copy:  # which jaxlib does not know how to ask plugins for
                 given = [None] * len(rest)
