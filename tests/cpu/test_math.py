@@ -1,6 +1,7 @@
 """Math functions of the CPU compiler: rounding errors over all magnitudes, special values, and vector code."""
 
 import ctypes
+import platform
 import re
 
 import numpy as np
@@ -16,6 +17,8 @@ from xloom.llvm.target_module import TargetModule
 
 KINDS = {np.dtype(np.float32): ("f32", ir.FloatType()), np.dtype(np.float64): ("f64", ir.DoubleType())}
 LONG = np.longdouble
+UNDERFLOW = 0x10
+"""The flag of processors of x86 for a result that is subnormal, or was too small for that."""
 
 needs_long_double = pytest.mark.skipif(np.finfo(LONG).nmant <= 52, reason="no wider format to compare f64 with")
 
@@ -209,6 +212,23 @@ def test_powers_of_two_without_an_instruction_for_them(loops, dtype, monkeypatch
     x, (base, exponent) = arguments(dtype), pairs(dtype)
     np.testing.assert_array_equal(others("exponential", x), loops("exponential", x))
     np.testing.assert_array_equal(others("power", base, exponent), loops("power", base, exponent))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="flags are numbered otherwise")
+@pytest.mark.parametrize("scaling", [True, False])
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+def test_what_is_masked_out_does_not_underflow(dtype, scaling, monkeypatch):
+    """A hundred cycles each time; the mask of attention is -inf, or a large number."""
+    monkeypatch.setattr(Target, "has_scaling", scaling and process_target().has_scaling)
+    loops = Loops(["exponential", "logistic"])
+    flags = ctypes.CDLL("libm.so.6")
+    x = np.repeat(np.array([-np.inf, -1e9, -1e4, 0, 3], dtype), 7)
+    for opcode in ("exponential", "logistic"):
+        flags.feclearexcept(UNDERFLOW)
+        loops(opcode, x)
+        assert not flags.fetestexcept(UNDERFLOW), opcode
+    loops("exponential", np.full(7, -90 if dtype == np.float32 else -720, dtype))
+    assert flags.fetestexcept(UNDERFLOW)
 
 
 @needs_long_double

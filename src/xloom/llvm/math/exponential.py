@@ -15,6 +15,8 @@ from xloom.llvm.target_module import target_of
 
 LOG2_E = 1.4426950408889634
 """log2(e)."""
+LEAST = {F32: -104.0, F64: -746.0}
+"""Of less, e^x is rounded to 0."""
 LN2 = {F32: (0.693147182464599609375, -1.904654323148236e-09), F64: (0.6931471805599453, 2.3190468138462996e-17)}
 
 TAIL = {
@@ -74,22 +76,24 @@ def power_of_two(biased: Scalar, extra: int = 0) -> Scalar:
     return ((biased - (form.bias - extra)) << form.mantissa).as_float()
 
 
-def grown_power(y: Scalar, biased: Scalar) -> Scalar:
-    """2^n (1 + y), which may overflow or be subnormal."""
+def grown_power(y: Scalar, biased: Scalar, vanishes: Scalar) -> Scalar:
+    """2^n (1 + y), which may overflow or be subnormal; 0 where it `vanishes`."""
+    # Zero is a factor there: a product that underflows takes processors of x86 a hundred cycles, and masks of attention
+    # are full of them.
     form = biased.format
     if target_of(y.builder).has_scaling:
-        return (y + 1.0).times_power_of_two(biased - 2 * form.bias)
+        return select(vanishes, 0.0, y + 1.0).times_power_of_two(biased - 2 * form.bias)
     # two factors of 2^n, both of them normal numbers
     half = biased >> 1
     first, second = (half << form.mantissa).as_float(), ((biased - half) << form.mantissa).as_float()
-    return fma(first, y, first) * second
+    return fma(first, y, first) * select(vanishes, 0.0, second)
 
 
 @emitter
 def exp(x: Scalar) -> Scalar:
     """e^x."""
-    low, high = (-104.0, 89.0) if x.format is F32 else (-746.0, 710.0)
-    return grown_power(*reduce(clamp(x, low, high), TAIL[x.format]))
+    least, high = LEAST[x.format], 89.0 if x.format is F32 else 710.0
+    return grown_power(*reduce(clamp(x, least, high), TAIL[x.format]), x < least)
 
 
 @emitter
@@ -106,6 +110,7 @@ def expm1(x: Scalar) -> Scalar:
 @emitter
 def logistic(x: Scalar) -> Scalar:
     """1 / (1 + e^-x), as e / (1 + e) with e = e^-|x| on the left."""
-    e = grown_power(*reduce(clamp(-x.abs(), -104.0 if x.format is F32 else -746.0, None), TAIL[x.format]))
+    size, least = x.abs(), LEAST[x.format]
+    e = grown_power(*reduce(clamp(-size, least, None), TAIL[x.format]), size > -least)
     total = e + 1.0
     return quotient(select(x < 0.0, e, 1.0), total, e - (total - 1.0))
