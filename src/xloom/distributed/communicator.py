@@ -15,6 +15,7 @@ from xloom.errors import DistributedError
 
 # the standard ABI's numbers
 COMM_WORLD = 0x101
+COMM_SELF = 0x102
 BYTE = 0x247
 ERRORS_RETURN = 0x143
 REQUEST_NULL = 0x180
@@ -85,6 +86,9 @@ def _begin(mpi: Any) -> None:
         hint = "are all processes started by one mpiexec, or with one coordinator? docs/distributed.md says how"
         raise DistributedError(f"MPI cannot begin: {error_text(number)}", hint=hint)
     _check_level(level.value)
+    # what MPI says of no communicator is raised on one of these, where it ends the process unless told otherwise
+    for handle in (COMM_WORLD, COMM_SELF):
+        mpi.MPI_Comm_set_errhandler(ctypes.c_void_p(handle), ctypes.c_void_p(ERRORS_RETURN))
 
 
 def _end() -> None:

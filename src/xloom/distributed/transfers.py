@@ -98,10 +98,12 @@ class Transfers:
         requests = []
         for other in range(len(self._came)):
             if other != self._process:
-                requests += self._post(True, np.zeros(1, np.uint8), other, self._tags.end)
+                with suppress(DistributedError):  # who cannot be reached need not know
+                    requests += self._post(True, np.zeros(1, np.uint8), other, self._tags.end)
         until = time.monotonic() + _FAREWELL
-        while requests and time.monotonic() < until:
-            requests = [request for request in requests if not self._is_done(request)]
+        with suppress(DistributedError):
+            while requests and time.monotonic() < until:
+                requests = [request for request in requests if not self._is_done(request)]
 
     def _begin(self, transfer: _Transfer) -> None:
         with self._starting:
