@@ -101,6 +101,17 @@ def spectrum(parts):
     return [values, (left * values.unsqueeze(-2).to(left.dtype)) @ right]
 
 
+def lu_solved(x, right, **how):
+    """By factors."""
+    return torch.linalg.lu_solve(*torch.linalg.lu_factor(x), right, **how)
+
+
+def reflected(x, left, transpose):
+    """A matrix times the reflections of another one's columns."""
+    vectors, taus = torch.geqrf(x[..., :3])
+    return torch.ormqr(vectors, taus, x[..., :2] if left else x[:, :2], left, transpose)
+
+
 FACTORISATIONS = {
     "qr": lambda x: [*torch.linalg.qr(x)],
     "qr, complete": lambda x: [*torch.linalg.qr(x[:, :3], mode="complete")],
@@ -120,6 +131,17 @@ FACTORISATIONS = {
     "slogdet": lambda x: [*torch.linalg.slogdet(x)],
     "solve": lambda x: [torch.linalg.solve(x, x[:, :, :2]), torch.linalg.solve(x, x[..., 0])],
     "solve, right": lambda x: [torch.linalg.solve(x, x[:, :2], left=False)],
+    "lu, P L U": lambda x: [*torch.linalg.lu(x[:, :3]), *torch.linalg.lu(x[..., :3])],
+    "lu, unpacked": lambda x: [*torch.lu_unpack(*torch.linalg.lu_factor(x[:, :3]))],
+    "lu, solved": lambda x: [lu_solved(x, x[0, :, :2], left=True, adjoint=a) for a in (False, True)],
+    "lu, solved right": lambda x: [lu_solved(x, x[:, :2], left=False, adjoint=a) for a in (False, True)],
+    "products with reflections": lambda x: [reflected(x, left, t) for left in (True, False) for t in (True, False)],
+    "least squares": lambda x: [*torch.linalg.lstsq(x[..., :2], x[..., 2:], driver="gelsd")],
+    "least squares, wide": lambda x: [*torch.linalg.lstsq(x[:, :3], x[:, :3, 0])],
+    "least squares, of full rank": lambda x: [*torch.linalg.lstsq(x[..., :2], x, driver="gels")],
+    "least squares, of lower rank": lambda x: [*torch.linalg.lstsq(x[..., :1] * x[:, :1, :3], x)],
+    "solve, factors": lambda x: [*torch.ops.aten._linalg_solve_ex(x, x[..., :2])],
+    "solve, right, factors": lambda x: [*torch.ops.aten._linalg_solve_ex(x, x[:, :2], left=False)],
     "solve, columns": lambda x: [*torch.ops.aten._linalg_solve_ex(x.mT.contiguous().mT, x)],
 }
 

@@ -19,7 +19,7 @@ from xloom.cuda.leading_collectives import LeadingCollectives
 from xloom.cuda.loops.lowering import NestLowering
 from xloom.cuda.lowering import ThunkLowering
 from xloom.cuda.program import Branch, Collective, Copy, CountedLoop, DeviceProgram, Loop, Step
-from xloom.cuda.torch_factorisations import TorchFactorisations
+from xloom.cuda.torch_linalg import TorchFactorisations
 from xloom.errors import LoweringError, OutOfMemoryError
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction

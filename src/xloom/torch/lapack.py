@@ -41,6 +41,15 @@ OPERATORS = (
 """What is called: operators of ATen whose tensors are their first arguments."""
 
 
+def _factors_its_matrix() -> bool:
+    matrix = torch.tensor([[1.0, 2.0], [0.0, 1.0]], device="cpu")  # its factors are itself
+    return torch.equal(torch.ops.aten._linalg_solve_ex(matrix, matrix)[1], matrix)
+
+
+SOLVE_FACTORS_ITS_MATRIX = _factors_its_matrix()
+"""Whether torch's `solve` factors real matrices that lie in rows themselves, not their transposes: versions differ."""
+
+
 def target_of(operator: str) -> str:
     """The name of an operator's custom call."""
     return PREFIX + operator

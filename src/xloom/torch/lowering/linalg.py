@@ -13,7 +13,7 @@ from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.torch.dtypes import hlo_dtype, torch_dtype
-from xloom.torch.lapack import target_of
+from xloom.torch.lapack import SOLVE_FACTORS_ITS_MATRIX, target_of
 from xloom.torch.lowering.complex_parts import conj
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.matmul import product
@@ -61,7 +61,10 @@ BY_ORDER = frozenset(
         torch.ops.aten._linalg_solve_ex.default,
     ]
 )
-"""Operators whose LU factors are of the transpose of real matrices that lie in rows, which their gradients know."""
+"""Operators whose LU factors are of the transpose of real matrices that lie in rows, which their gradients know.
+
+Of `solve` that depends on torch's version.
+"""
 
 
 def in_columns(g: Graph, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -172,7 +175,8 @@ def slogdet(g: Graph, A):
 @lowers("aten._linalg_solve_ex.default")
 def solve_ex(g: Graph, A, B, left: bool, check_errors: bool):
     """The solution of a system, and the factors."""
-    return call_lapack(g, "_linalg_solve_ex", A, B, left=left, check_errors=check_errors)
+    columns = SOLVE_FACTORS_ITS_MATRIX
+    return call_lapack(g, "_linalg_solve_ex", A, B, columns=columns, left=left, check_errors=check_errors)
 
 
 @lowers("aten.linalg_inv_ex.default")
