@@ -266,14 +266,16 @@ def test_systems_and_cholesky_factors_of_great_and_of_tiny_numbers(dtype, size):
 
 
 CALLS = {
-    "getrf": ("{0}[4,256,200]", ("{0}[4,256,200]", "s32[4,200]", "s32[4]"), ""),
-    "geqrf": ("{0}[4,256,200]", ("{0}[4,256,200]", "{0}[4,200]"), ""),
-    "syevd": ("{0}[4,200,200]", ("{0}[4,200,200]", "{1}[4,200]", "s32[4]"), "mode = 86 : ui8, uplo = 76 : ui8"),
+    "getrf": (("{0}[4,256,200]",), ("{0}[4,256,200]", "s32[4,200]", "s32[4]"), ""),
+    "geqrf": (("{0}[4,256,200]",), ("{0}[4,256,200]", "{0}[4,200]"), ""),
+    "syevd": (("{0}[4,200,200]",), ("{0}[4,200,200]", "{1}[4,200]", "s32[4]"), "mode = 86 : ui8, uplo = 76 : ui8"),
     "gesdd": (
-        "{0}[4,256,200]",
+        ("{0}[4,256,200]",),
         ("{0}[4,256,200]", "{1}[4,200]", "{0}[4,256,256]", "{0}[4,200,200]", "s32[4]"),
         "mode = 65 : ui8",
     ),
+    "sytrf": (("{0}[4,200,200]",), ("{0}[4,200,200]", "s32[4,200]", "s32[4]"), ""),
+    "sytrs": (("{0}[4,200,200]", "s32[4,200]", "{0}[4,200,3]"), ("{0}[4,200,3]",), ""),
 }
 
 
@@ -283,10 +285,11 @@ CALLS = {
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100", "sm_120"])
 @pytest.mark.parametrize("name", CALLS)
 def test_kernels_spill_no_registers(name, target, dtype):
-    operand, made, attributes = CALLS[name]
     machine, real = target_named(target), REAL[dtype]
-    routine = "heevd" if (name, dtype) == ("syevd", "c64") else name
-    module = lapack(routine, dtype, [operand.format(dtype)], [each.format(dtype, real) for each in made], attributes)
+    *arrays, attributes = CALLS[name]
+    operands, made = ([each.format(dtype, real) for each in given] for given in arrays)
+    routine = name.replace("sy", "he") if dtype == "c64" else name
+    module = lapack(routine, dtype, operands, made, attributes)
     for kernel in lowered(module, machine).kernels:
         found = assembled(ptx_of(kernel, machine), machine)
         assert found.spilled_bytes == found.stack_bytes == 0

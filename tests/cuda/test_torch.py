@@ -112,6 +112,14 @@ def reflected(x, left, transpose):
     return torch.ormqr(vectors, taus, x[..., :2] if left else x[:, :2], left, transpose)
 
 
+def symmetric(x, *, hermitian):
+    """Factors of symmetric matrices, whose diagonals are so small that there are pivots of two rows, and systems."""
+    a = x + (x.mH if hermitian else x.mT)
+    a = a - 0.9 * torch.diag_embed(torch.diagonal(a, dim1=-2, dim2=-1))
+    factors, pivots = torch.linalg.ldl_factor(a, hermitian=hermitian)
+    return [factors, pivots, torch.linalg.ldl_solve(factors, pivots, x[..., :3], hermitian=hermitian)]
+
+
 FACTORISATIONS = {
     "qr": lambda x: [*torch.linalg.qr(x)],
     "qr, complete": lambda x: [*torch.linalg.qr(x[:, :3], mode="complete")],
@@ -135,6 +143,8 @@ FACTORISATIONS = {
     "lu, unpacked": lambda x: [*torch.lu_unpack(*torch.linalg.lu_factor(x[:, :3]))],
     "lu, solved": lambda x: [lu_solved(x, x[0, :, :2], left=True, adjoint=a) for a in (False, True)],
     "lu, solved right": lambda x: [lu_solved(x, x[:, :2], left=False, adjoint=a) for a in (False, True)],
+    "ldl": lambda x: symmetric(x, hermitian=False),
+    "ldl, hermitian": lambda x: symmetric(x, hermitian=True),
     "products with reflections": lambda x: [reflected(x, left, t) for left in (True, False) for t in (True, False)],
     "least squares": lambda x: [*torch.linalg.lstsq(x[..., :2], x[..., 2:], driver="gelsd")],
     "least squares, wide": lambda x: [*torch.linalg.lstsq(x[:, :3], x[:, :3, 0])],

@@ -14,6 +14,7 @@ from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.kernels.householder import reflections, unitary
 from xloom.cuda.kernels.jacobi import Spectrum, spectra
+from xloom.cuda.kernels.ldl import ldl, solve_by_ldl
 from xloom.cuda.kernels.linear_systems import factor, solve
 from xloom.cuda.kernels.lu import lu
 from xloom.cuda.kernels.matrix_kernel import Place
@@ -66,6 +67,22 @@ def _lu(lowering: ThunkLowering, call: Instruction) -> None:
     """getrf: LU factors, pivots, and which pivot is zero."""
     found, pivots, info = results(lowering, call)
     lu(lowering, call.operands[0].shape, found, pivots, info)
+
+
+def _symmetric(lowering: ThunkLowering, call: Instruction) -> None:
+    """sytrf and hetrf: L D L^T or L D L^H, pivots, and which pivot is zero."""
+    found, pivots, info = results(lowering, call)
+    ldl(lowering, call.operands[0].shape, found, pivots, info, is_hermitian=_is_hermitian(call))
+
+
+def _solved_by_ldl(lowering: ThunkLowering, call: Instruction) -> None:
+    """sytrs and hetrs: systems by such factors."""
+    (found,) = results(lowering, call)
+    solve_by_ldl(lowering, call.operands[2].shape, found, is_hermitian=_is_hermitian(call))
+
+
+def _is_hermitian(call: Instruction) -> bool:
+    return call["custom_call_target"][len("lapack_c") :].startswith("he")
 
 
 def _reflected(lowering: ThunkLowering, call: Instruction) -> None:
@@ -127,9 +144,13 @@ _RULES: dict[str, Rule] = {
     "gesdd": _singular,
     "getrf": _lu,
     "heevd": _eigen,
+    "hetrf": _symmetric,
+    "hetrs": _solved_by_ldl,
     "orgqr": _multiplied,
     "potrf": _factored,
     "syevd": _eigen,
+    "sytrf": _symmetric,
+    "sytrs": _solved_by_ldl,
     "trsm": _solved,
     "ungqr": _multiplied,
 }

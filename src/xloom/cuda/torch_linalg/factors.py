@@ -104,6 +104,13 @@ def _triangles(e: Expansion, factors: Instruction) -> Values:
     return [lower, e.of_matrices("LE", e.slice(factors, factors.shape.rank - 2, 0, k), 0)]
 
 
+def ldl_factor(e: Expansion, a: Instruction, *, hermitian: bool, check_errors: bool) -> Values:
+    """L D L^T in one triangle, pivots and info."""
+    routine = "hetrf" if hermitian and e.dtype.is_complex else "sytrf"
+    *batch, n, _ = a.shape.dims
+    return e.lapack(routine, [a], [a.shape, array_shape(s32, (*batch, n)), array_shape(s32, batch)])
+
+
 def ormqr(
     e: Expansion, vectors: Instruction, taus: Instruction, other: Instruction, *, left: bool, transpose: bool
 ) -> Values | None:

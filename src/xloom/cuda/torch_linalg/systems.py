@@ -117,3 +117,13 @@ def lstsq(
         ranks = e.reduced(e.rw.converted(is_there, e.shapes[2].dtype), "add", 0)
     found = e.rw.make("reshape", e.shapes[0], [x]) if is_vector else x
     return [found, residuals, ranks, values if e.shapes[3].size else e.nothing(3)]
+
+
+def ldl_solve(
+    e: Expansion, factors: Instruction, pivots: Instruction, right: Instruction, *, hermitian: bool
+) -> Values | None:
+    """x of a x = right of a's factors L D L^T."""
+    if factors.shape.dims[:-2] != right.shape.dims[:-2]:
+        return None
+    routine = "hetrs" if hermitian and e.dtype.is_complex else "sytrs"
+    return e.lapack(routine, [factors, pivots, right], [right.shape])

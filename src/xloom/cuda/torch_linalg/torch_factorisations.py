@@ -54,6 +54,8 @@ _EXPANSIONS: dict[str, Callable[..., Values | None]] = {
     "geqrf": factors.geqrf,
     "linalg_householder_product": factors.householder_product,
     "linalg_inv_ex": systems.inverse,
+    "linalg_ldl_factor_ex": factors.ldl_factor,
+    "linalg_ldl_solve": systems.ldl_solve,
     "linalg_lstsq": systems.lstsq,
     "linalg_lu": factors.lu,
     "linalg_lu_factor_ex": factors.lu_factor,
