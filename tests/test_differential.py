@@ -79,3 +79,13 @@ def test_a_known_cause_does_not_hide_another():
 
     small, _ = reduced(module, [np.zeros(2, np.float32)], verdict)
     assert [i.opcode for i in small.entry] == ["parameter", "cosine"]
+
+
+def test_every_part_of_a_transform_may_be_off():
+    module = xl.parse(
+        "ENTRY e { p = c64[64,64] parameter(0) ROOT r = c64[64,64] fft(p), fft_type=FFT, fft_length={64} }"
+    )
+    numbers = np.random.default_rng(0).standard_normal((2, 64, 64)).astype(np.float32)
+    (bound,) = bounds(module, [numbers[0] + 1j * numbers[1]])
+    for part in (np.real, np.imag):
+        assert np.ptp(part(np.stack(bound.runs)), axis=0).all()

@@ -12,6 +12,7 @@ from tests.judges.gpu.benchmarks import measured, programs
 from tests.judges.gpu.build import kernels_of
 from tests.judges.gpu.images import Images
 from tests.judges.gpu.recorded import exact_product, files, record, recorded
+from tests.judges.gpu.sources import kernels
 from xloom.cuda.ptxas import tool
 from xloom.llvm.target import target_named
 from xloom.pjrt import Client
@@ -32,6 +33,12 @@ def test_what_is_made_is_judged(tmp_path, capsys):
     assert judge("--on", "emulator", *sources, *folder) == 1
     sections = json.loads((tmp_path / "gpu.json").read_text())["sections"]
     assert (sections["opcodes"]["pass"], sections["opcodes"]["fail"], sections["products"]["pass"]) == (1, 1, 1)
+
+
+def test_programs_get_what_they_are_promised():
+    given = {c.name: c.arguments for c in kernels(100) if c.name in ("unique scatter", "triangular system")}
+    assert len(np.unique(given["unique scatter"][1])) == given["unique scatter"][1].size
+    assert np.linalg.cond(given["triangular system"][0]) < 100
 
 
 def test_without_programs_it_says_what_to_do(tmp_path, capsys):

@@ -115,7 +115,8 @@ class Perturbed(Evaluator):
         """Of a transform, each result is off by units of the greatest one."""
         finite = x[np.isfinite(x)]
         unit = np.spacing(np.abs(finite).max(initial=0))
-        return np.where(np.isfinite(x), x + unit * self.numbers.choice((-1, 1), x.shape), x).astype(x.dtype)
+        # any part of that: as far as an element was moved before, it would be moved back half of the time
+        return np.where(np.isfinite(x), x + unit * self.numbers.uniform(-1, 1, x.shape), x).astype(x.dtype)
 
     def _moved_variance(self, value: Value, operands: Sequence[Value], instruction: Instruction) -> Value:
         """The variance may be a difference of two squares, and the normalised values are what it makes them."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+import tests.judges.programs  # noqa: F401 - the custom calls of random programs
 from tests.judges.child import Case, Skipped
 from tests.judges.gpu.images import Images
 from tests.judges.gpu.recorded import files, recorded

@@ -11,7 +11,7 @@ import numpy as np
 import xloom as xl
 from tests.cuda.emulation import random_array
 from tests.cuda.kernel_programs import OTHERS, PRODUCTS, PROGRAMS, TF32, product
-from tests.cuda.test_opcodes import REFUSED, arguments_of, sample
+from tests.cuda.test_opcodes import RANDOM, REFUSED, arguments_of, sample
 from tests.judges.programs import generate
 from xloom.errors import XloomError
 from xloom.hlo.module import Module
@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
 
 def opcodes(count: int) -> Iterator[Candidate]:
     """Samples of opcodes."""
-    for opcode in _spread([o for o in OPCODES if o not in REFUSED], count):
+    for opcode in _spread([o for o in OPCODES if o not in REFUSED | RANDOM], count):
         module = sample(opcode)
         if all(p.shape.is_array for p in module.entry.parameters):
             yield Candidate(opcode, module, arguments_of(module, opcode))
@@ -42,14 +42,24 @@ def kernels(count: int) -> Iterator[Candidate]:
     generator = np.random.default_rng(0)
     for name in _spread([name for name in PROGRAMS if name not in PRODUCTS], count):
         module = xl.parse(PROGRAMS[name])
-        low, high = (0, 999) if name in OTHERS else (0, 4)
-        arguments = [
-            generator.integers(low, high, p.shape.dims).astype(p.shape.dtype.numpy)
-            if p.shape.dtype.name == "s32"
-            else random_array(p.shape, generator)
-            for p in module.entry.parameters
-        ]
-        yield Candidate(name, module, arguments)
+        yield Candidate(name, module, _arguments(name, module, generator))
+
+
+def _arguments(name: str, module: Module, generator: np.random.Generator) -> list[np.ndarray]:
+    """Random ones, that a program with promises is promised."""
+    opcode, low, high = module.entry.root.opcode, *((0, 999) if name in OTHERS else (0, 4))
+    arguments = []
+    for parameter in module.entry.parameters:
+        value = random_array(parameter.shape, generator)
+        if value.dtype == np.int32:
+            value = generator.integers(low, high, value.shape).astype(value.dtype)
+            if module.entry.root.attrs.get("unique_indices"):
+                value = generator.permutation(high)[: value.size].reshape(value.shape).astype(value.dtype)
+        elif opcode in ("cholesky", "triangular-solve") and not arguments:  # far from singular
+            n = value.shape[-1]
+            value = (value @ np.conj(np.swapaxes(value, -1, -2)) + n * np.eye(n)).astype(value.dtype)
+        arguments.append(value)
+    return arguments
 
 
 def products(count: int) -> Iterator[Candidate]:
