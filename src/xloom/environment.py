@@ -72,5 +72,6 @@ NVCC = Variable("NVCC", "the compiler of custom calls in CUDA", "nvcc")
 LOCAL_RANK = Variable("LOCAL_RANK", "of the processes of a machine, which this is; torchrun sets it", "the rank")
 RANK = Variable("RANK", "of all processes, which this is, for torch_xla's names; torchrun sets it", "0")
 WORLD_SIZE = Variable("WORLD_SIZE", "how many processes there are, for torch_xla's names; torchrun sets it", "1")
-OTHERS = (XDG_CACHE_HOME, XLA_FLAGS, CC, CXX, NVCC, LOCAL_RANK, RANK, WORLD_SIZE)
+PJRT_DEVICE = Variable("PJRT_DEVICE", "CUDA: PyTorch's device xla is a GPU; torch_xla's scripts set it", "CPU")
+OTHERS = (XDG_CACHE_HOME, XLA_FLAGS, CC, CXX, NVCC, LOCAL_RANK, RANK, WORLD_SIZE, PJRT_DEVICE)
 """Of other programs, which xloom reads as they do."""

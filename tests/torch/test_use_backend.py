@@ -8,9 +8,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-PROGRAMS = Path(__file__).with_name("backend_programs.py")
+ROOT = Path(__file__).parents[2]
 
 
-def test_a_device_with_memory_of_its_own():
-    done = subprocess.run([sys.executable, PROGRAMS, "simulated"], capture_output=True, text=True, timeout=900)
+@pytest.mark.parametrize("name", ["simulated", "gpu", "no_gpu"])
+def test_a_device_with_memory_of_its_own(name):
+    command = [sys.executable, "-m", "tests.torch.backend_programs", name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -163,7 +163,7 @@ xm = _namespace(
     get_rng_state=lambda device=None: random_state.initial_seed(),
     get_memory_info=get_memory_info,
     save=save,
-    xla_device_hw=lambda device: "CPU",
+    xla_device_hw=lambda device: device_client.hardware(),
     set_replication=lambda device, devices: None,
     get_xla_supported_devices=lambda devkind=None, max_devices=None: [str(DEVICE)],
     **processes.NAMES,
@@ -195,7 +195,7 @@ def install_as_torch_xla() -> None:
     if loaded is not None and loaded is not _installed.get("torch_xla"):
         raise ImportError("torch_xla is loaded already; install before anything imports it")
     pl = _namespace("torch_xla.distributed.parallel_loader", MpDeviceLoader=MpDeviceLoader)
-    xr = _namespace("torch_xla.runtime", **processes.RUNTIME_NAMES, device_type=lambda: "CPU")
+    xr = _namespace("torch_xla.runtime", **processes.RUNTIME_NAMES, device_type=device_client.hardware)
     xr.__dict__.update(use_spmd=lambda: None, global_device_count=device_count, addressable_device_count=device_count)
     xr.__dict__.update(global_runtime_device_count=device_count, is_spmd=lambda: False)
     core = _namespace("torch_xla.core", xla_model=xm, __path__=[])

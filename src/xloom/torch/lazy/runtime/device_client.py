@@ -9,6 +9,8 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from xloom.cuda.names import PJRT_PLATFORM
+from xloom.environment import PJRT_DEVICE
 from xloom.errors import UnsupportedError
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.shape import Shape, array_shape
@@ -18,6 +20,9 @@ from xloom.torch.lazy.recording.trace import Value
 from xloom.torch.lazy.runtime import held_memory
 from xloom.torch.lazy.tensor.array_type import ArrayType, array_type
 from xloom.torch.metrics import METRICS
+
+_GPU = ("CUDA", "GPU")
+"""What torch_xla calls NVIDIA's GPUs."""
 
 AHEAD = 4
 """How many programs may wait or run before the next one is recorded."""
@@ -29,10 +34,15 @@ _clients: list[Client] = []
 
 
 def client() -> Client:
-    """The client, made when it is first used."""
+    """The client, made when it is first used. Raises UnsupportedError where PJRT_DEVICE asks for a GPU in vain."""
     if not _clients:
-        _clients.append(Client.cpu())
+        _clients.append(Client.cuda(1) if PJRT_DEVICE.text.upper() in _GPU else Client.cpu())
     return _clients[-1]
+
+
+def hardware() -> str:
+    """What runs programs, by torch_xla's names."""
+    return "CUDA" if client().platform_name == PJRT_PLATFORM else "CPU"
 
 
 def use(new: Client) -> None:
