@@ -24,4 +24,6 @@ def test_a_loop_that_one_thread_does_begins_with_what_that_thread_wrote(width, s
     module = filled(width, steps)
     assert loops_text(module).count("shared among threads") == shared
     x = np.ones(width, np.float32)
-    np.testing.assert_allclose(xl.compile(module)(x), np.sin(np.arange(steps, dtype=np.float32))[:, None] * x, rtol=1e-5)
+    np.testing.assert_allclose(
+        xl.compile(module)(x), np.sin(np.arange(steps, dtype=np.float32))[:, None] * x, rtol=1e-5
+    )
