@@ -176,7 +176,8 @@ def attempt(fault):
 
 if __name__ == "__main__":
     process, count, address, *faults = sys.argv[1:]
-    jax.distributed.initialize(address, int(count), int(process))
+    # JAX ends processes whose heartbeats it misses, also where the machine has only stood still
+    jax.distributed.initialize(address, int(count), int(process), heartbeat_timeout_seconds=3600)
     np.asarray(total()().addressable_data(0))
     fault = ""
     for fault in faults:

@@ -29,23 +29,29 @@ def attempt(faults: Sequence[str]) -> dict[str, tuple[str, float]]:
     of_network = faults[0] in NETWORK
     if of_network:
         said_by_each, _ = network_faults.outcome(*faults, limit=test_network.LIMIT, timeout=_PATIENCE)
-        ended = [(status, said) for status, said, _ in said_by_each]
+        ended = [(status, said, _last_word(errors)) for status, said, errors in said_by_each]
     else:
-        ended = outcome(*faults)
+        ended = [(status, said, "") for status, said in outcome(*faults)]
     found = {}
     for fault in faults:
         patterns = (FATAL[fault],) if fault in FATAL else {**OTHERS, **NETWORK}[fault]
         wrong = ""
         for process, pattern in enumerate(patterns):
-            status, said = ended[process]
+            status, said, last = ended[process]
             try:
-                assert status == 0, f"exit status {status}"
+                assert status == 0, f"exit status {status} {last}"
                 (test_network.check if of_network else check)(said, fault, pattern)
             except AssertionError as error:
                 wrong = f"process {process}: {error}"
         seconds = re.search(rf"^{fault}: ([\d.]+) s ", ended[0][1], re.MULTILINE)
         found[fault] = wrong, float(seconds[1]) if seconds else float("nan")
     return found
+
+
+def _last_word(errors: str) -> str:
+    """What ended a process: JAX, MPI, or an error in Python."""
+    found = re.findall(r"^(?:F\d{4} |Abort\(|[\w.]*Error: ).*", errors, re.MULTILINE)
+    return found[-1][:200] if found else ""
 
 
 def main() -> int:
