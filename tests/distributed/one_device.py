@@ -7,6 +7,7 @@ import random
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from functools import cache
 
 import jax
@@ -195,6 +196,25 @@ def refused():
         else:
             raise AssertionError("an array was given away, and read")
         x = array(numbers(4))
+    np.testing.assert_array_equal(local(total(x)), numbers(4).sum(0))
+
+
+def after_what_failed():
+    """A run that has not begun, as its argument failed, lets the next ones pass."""
+
+    def fail(value):
+        raise ValueError("not this time")
+
+    kind = jax.ShapeDtypeStruct((1, 4), np.float32)
+    failing = mapped(lambda x: lax.psum(jax.pure_callback(fail, kind, x), "x"))
+    x = array(numbers(4))
+    jax.block_until_ready((total(x), slow()(x)))
+    for _ in range(3):
+        with suppress(jax.errors.JaxRuntimeError):  # as it is begun, where nothing else is under way
+            failed = [failing(x)]
+            failed += [slow()(failed[0]), total(failed[0])]
+            jax.block_until_ready(failed)
+    np.testing.assert_allclose(local(slow()(x)), numbers(4).sum(0) * 0.5)
     np.testing.assert_array_equal(local(total(x)), numbers(4).sum(0))
 
 

@@ -18,6 +18,7 @@ NAMES = [
     "in_place",
     "beside_programs_of_one_process",
     "refused",
+    "after_what_failed",
 ]
 
 pytestmark = pytest.mark.skipif(not library.find().path, reason=library.find().why_not)

@@ -183,18 +183,19 @@ class Run:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """While no other run of the same device is under way."""
-        if self._ticket is None:
+        """While no other run of the same device is under way; it has one turn at most."""
+        ticket, self._ticket = self._ticket, None
+        if ticket is None:
             yield
             return
-        self._processes.wait(self._ticket)
+        self._processes.wait(ticket)
         try:
             yield
         finally:
             self._processes.end_turn()
 
     def skip(self) -> None:
-        """Lets its turn pass."""
+        """Lets its turn pass, unless it has had it."""
         with self.turn():
             pass
 

@@ -250,8 +250,7 @@ class LoadedExecutable:
 
     def _skip(self, rendezvous: Any) -> None:
         """Lets the turn pass of a run that has not begun."""
-        run = getattr(rendezvous, "exchange", None)
-        if run is not None:
+        if (run := _run_between(rendezvous)) is not None:
             self.devices[0].queue.submit(run.skip)
 
     @cached_property
@@ -338,6 +337,8 @@ class LoadedExecutable:
                     launch.rendezvous.fail(str(error))
                 for future in (*outputs, done):
                     future.fail(error)
+                if (run := _run_between(launch.rendezvous)) is not None:
+                    run.skip()  # what has an argument that failed has not begun
                 return
             for future, array in zip(outputs, found, strict=True):
                 future.set(array)
@@ -382,6 +383,11 @@ class LoadedExecutable:
             given = arguments_on_device(values, executable.parameters, device.default_memory, executable.name)
             value = executable.program.run(given, launch)
             return checked_results(value, executable.outputs, spaces, executable.name, is_tuple=is_tuple)
+
+
+def _run_between(rendezvous: Any) -> Any:
+    """The run among several processes whose devices meet there, if it is one."""
+    return getattr(rendezvous, "exchange", None)
 
 
 def _completion(found: Sequence[Any]) -> Completion | None:
