@@ -85,6 +85,23 @@ def test_lu_factors(dtype, m, n):
     assert np.abs(np.tril(found[0], -1)).max(initial=0) <= 1 + 1e-5 + 0.5 * (dtype == "c64")
 
 
+@pytest.mark.parametrize(("dtype", "n"), [("f32", 40), ("f64", 7), ("c64", 12), ("f32", 1), ("f32", 2)])
+def test_tridiagonal_systems(dtype, n):
+    row, right = f"{dtype}[3,{n}]", f"{dtype}[3,{n},5]"
+    module = lapack("gtsv", dtype, [row, row, row, right], [row, row, row, right, "s32[3]"])
+    lower, diagonal, upper = (normal(dtype, 3, 3, n)[k] for k in range(3))
+    diagonal[1] /= 8  # so that rows are exchanged
+    if n > 2:
+        upper[2, 2] = diagonal[2, 3] = lower[2, 4] = 0  # a singular one: the column has nothing but zeros
+    b = normal(dtype, 3, n, 5)
+    *_, found, info = emulated(module)(lower, diagonal, upper, b)
+    assert list(info[:2]) == [0, 0]
+    assert bool(info[2]) == (n > 2)
+    for k in range(2 + (n < 3)):
+        matrix = np.diag(diagonal[k]) + np.diag(upper[k, :-1], 1) + np.diag(lower[k, 1:], -1)
+        np.testing.assert_allclose(matrix @ found[k], b[k], atol=1e-3)
+
+
 @pytest.mark.parametrize(("count", "rows"), [(40, 40), (3, 300), (1, 1)])
 def test_the_order_of_rows_that_pivots_make(count, rows):
     module = xl.parse(
@@ -273,6 +290,11 @@ CALLS = {
         ("{0}[4,256,200]",),
         ("{0}[4,256,200]", "{1}[4,200]", "{0}[4,256,256]", "{0}[4,200,200]", "s32[4]"),
         "mode = 65 : ui8",
+    ),
+    "gtsv": (
+        (*["{0}[4,200]"] * 3, "{0}[4,200,3]"),
+        (*["{0}[4,200]"] * 3, "{0}[4,200,3]", "s32[4]"),
+        "",
     ),
     "sytrf": (("{0}[4,200,200]",), ("{0}[4,200,200]", "s32[4,200]", "s32[4]"), ""),
     "sytrs": (("{0}[4,200,200]", "s32[4,200]", "{0}[4,200,3]"), ("{0}[4,200,3]",), ""),

@@ -19,6 +19,7 @@ from xloom.cuda.kernels.linear_systems import factor, solve
 from xloom.cuda.kernels.lu import lu
 from xloom.cuda.kernels.matrix_kernel import Place
 from xloom.cuda.kernels.pivots import permutation
+from xloom.cuda.kernels.tridiagonal import tridiagonal_solve
 from xloom.cuda.lowering import ThunkLowering
 from xloom.cuda.names import CALL_PLATFORM
 from xloom.hlo.instruction import Instruction
@@ -109,7 +110,7 @@ def _eigen(lowering: ThunkLowering, call: Instruction) -> None:
 
 
 def _singular(lowering: ThunkLowering, call: Instruction) -> None:
-    """gesdd: singular values and vectors, all of these, or as many as values, or none."""
+    """gesdd and gesvd: singular values and vectors, all of these, or as many as values, or none."""
     shape, mode = call.operands[0].shape, letter(call, "mode")
     _, values, left, right, info = results(lowering, call)
     *outer, m, n = shape.dims
@@ -138,11 +139,19 @@ def _singular(lowering: ThunkLowering, call: Instruction) -> None:
     spectra(lowering, asked, [lowering.operand(0), values, left, right, info])
 
 
+def _tridiagonal(lowering: ThunkLowering, call: Instruction) -> None:
+    """gtsv: tridiagonal systems, and which pivot is zero."""
+    *diagonals, found, info = results(lowering, call)
+    tridiagonal_solve(lowering, call.operands[3].shape, diagonals, found, info)
+
+
 _RULES: dict[str, Rule] = {
     "cu_lu_pivots_to_permutation": permutation,
     "geqrf": _reflected,
     "gesdd": _singular,
+    "gesvd": _singular,
     "getrf": _lu,
+    "gtsv": _tridiagonal,
     "heevd": _eigen,
     "hetrf": _symmetric,
     "hetrs": _solved_by_ldl,
