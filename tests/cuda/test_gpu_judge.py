@@ -1,15 +1,18 @@
 """The judge of GPUs, tried on emulated ones: what is made elsewhere runs, and wrong values are told."""
 
 import json
+import multiprocessing
 
 import numpy as np
 import pytest
 
 import xloom as xl
 from tests.cuda.kernel_programs import product
+from tests.judges.child import run_cases
 from tests.judges.gpu.__main__ import main
 from tests.judges.gpu.benchmarks import measured, programs
 from tests.judges.gpu.build import kernels_of
+from tests.judges.gpu.correctness import Item
 from tests.judges.gpu.images import Images
 from tests.judges.gpu.recorded import exact_product, files, record, recorded
 from tests.judges.gpu.sources import kernels
@@ -39,6 +42,15 @@ def test_programs_get_what_they_are_promised():
     given = {c.name: c.arguments for c in kernels(100) if c.name in ("unique scatter", "triangular system")}
     assert len(np.unique(given["unique scatter"][1])) == given["unique scatter"][1].size
     assert np.linalg.cond(given["triangular system"][0]) < 100
+
+
+def test_what_is_known_when_time_is_up_is_told(tmp_path):
+    assert judge("--build", "--no-code", "--share", "0.03", "--only", "opcodes", "--folder", str(tmp_path)) == 0
+    item = Item(str(tmp_path), "opcodes", "emulator", "sm_80")
+    verdicts = run_cases("tests.judges.gpu.correctness:cases", [item], 60)
+    assert [next(verdicts)["status"] for _ in range(2)] == ["pass", "pass"]
+    verdicts.close()
+    assert not multiprocessing.active_children()
 
 
 def test_without_programs_it_says_what_to_do(tmp_path, capsys):

@@ -6,7 +6,7 @@ import json
 import multiprocessing
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,24 +23,25 @@ class Skipped(Exception):
     """The case cannot be put to anybody: its text does not parse, or it checks nothing."""
 
 
-def run_cases(cases_of: str, items: Iterable[Any], timeout: float) -> Iterator[dict[str, str]]:
-    """A verdict for each case of each item: `name`, `status`, `message`.
+def run_cases(cases_of: str, items: Iterable[Any], timeout: float) -> Generator[dict[str, str], None, None]:
+    """A verdict for each case of each item, as soon as there is one: `name`, `status`, `message`.
 
     `cases_of` is "module:function"; function(item) yields the cases, in the child. A case that kills the child is a
     crash, one that takes longer than `timeout` seconds a failure; the item goes on after it in a new child.
     """
     child = _Child(cases_of)
-    for item in items:
-        done = 0
-        while True:
-            verdicts, ended = child.run(item, done, timeout)
-            yield from verdicts
-            done += len(verdicts)
-            if verdicts and not child.process.is_alive():
-                child = _Child(cases_of)
-            if ended:
-                break
-    child.stop()
+    try:
+        for item in items:
+            done = 0
+            while True:
+                count, ended = yield from child.run(item, done, timeout)
+                done += count
+                if count and not child.process.is_alive():
+                    child = _Child(cases_of)
+                if ended:
+                    break
+    finally:
+        child.stop()
 
 
 class _Child:
@@ -51,29 +52,29 @@ class _Child:
         self.process.start()
         theirs.close()
 
-    def run(self, item: Any, skip: int, timeout: float) -> tuple[list[dict[str, str]], bool]:
-        """The verdicts of the item's cases after the first `skip`, and whether they are all that there are."""
-        verdicts: list[dict[str, str]] = []
-        running = ""
+    def run(self, item: Any, skip: int, timeout: float) -> Generator[dict[str, str], None, tuple[int, bool]]:
+        """The verdicts of the item's cases after the first `skip`, as they come; how many, and whether that was all."""
+        count, running = 0, ""
         try:
             self.pipe.send((item, skip))
             while self.pipe.poll(timeout if running else None):
                 kind, payload = self.pipe.recv()
                 if kind == "end":
-                    return verdicts, True
+                    return count, True
                 if kind == "start":
                     running = payload
                 else:
-                    verdicts.append({"name": running, **payload})
+                    count += 1
+                    yield {"name": running, **payload}
             self.stop()
-            verdicts.append({"name": running, "status": "fail", "message": f"no answer in {timeout:.0f} s"})
+            yield {"name": running, "status": "fail", "message": f"no answer in {timeout:.0f} s"}
         except (EOFError, ConnectionError):
             self.process.join()
             message = f"the process died: exit status {self.process.exitcode}"
-            verdicts.append({"name": running or str(item), "status": "crash", "message": message})
+            yield {"name": running or str(item), "status": "crash", "message": message}
             # it died before any case, and would do so again
-            return verdicts, not running
-        return verdicts, False
+            return count + 1, not running
+        return count + 1, False
 
     def stop(self) -> None:
         self.process.kill()
