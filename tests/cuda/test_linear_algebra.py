@@ -138,6 +138,26 @@ def test_qr_factors(dtype, m, n):
     np.testing.assert_allclose(np.conj(np.swapaxes(q, 1, 2)) @ q, np.broadcast_to(np.eye(m), q.shape), atol=1e-5)
 
 
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+@pytest.mark.parametrize(("dtype", "m", "n", "columns"), [("f32", 40, 33, 70), ("c64", 9, 4, 3), ("f64", 5, 5, 1)])
+def test_products_with_reflections(dtype, m, n, columns, left, transpose):
+    whole, taus = f"{dtype}[2,{m},{n}]", f"{dtype}[2,{n}]"
+    other = f"{dtype}[2,{m},{columns}]" if left else f"{dtype}[2,{columns},{m}]"
+    letters = "un" if dtype == "c64" else "or"
+    vectors, numbers = emulated(lapack("geqrf", dtype, [whole], [whole, taus]))(normal(dtype, 2, m, n))
+    square = np.zeros((2, m, m), NUMPY[dtype])
+    square[..., :n] = vectors
+    q = emulated(lapack(f"{letters}gqr", dtype, [f"{dtype}[2,{m},{m}]", taus], [f"{dtype}[2,{m},{m}]"]))(
+        square, numbers
+    )
+    how = f"left = {str(left).lower()}, transpose = {str(transpose).lower()}"
+    x = normal(dtype, 2, m, columns) if left else normal(dtype, 2, columns, m)
+    found = emulated(lapack(f"{letters}mqr", dtype, [whole, taus, other], [other], how))(vectors, numbers, x)
+    q = np.conj(np.swapaxes(q, 1, 2)) if transpose else q
+    np.testing.assert_allclose(found, q @ x if left else x @ q, atol=1e-4)
+
+
 REAL = {"f32": "f32", "f64": "f64", "c64": "f32"}
 CLOSE = {"f32": 2e-5, "f64": 1e-12, "c64": 2e-5}
 
@@ -291,6 +311,11 @@ CALLS = {
         ("{0}[4,256,200]", "{1}[4,200]", "{0}[4,256,256]", "{0}[4,200,200]", "s32[4]"),
         "mode = 65 : ui8",
     ),
+    "ormqr": (
+        ("{0}[4,256,200]", "{0}[4,200]", "{0}[4,256,70]"),
+        ("{0}[4,256,70]",),
+        "left = true, transpose = true",
+    ),
     "gtsv": (
         (*["{0}[4,200]"] * 3, "{0}[4,200,3]"),
         (*["{0}[4,200]"] * 3, "{0}[4,200,3]", "s32[4]"),
@@ -310,7 +335,7 @@ def test_kernels_spill_no_registers(name, target, dtype):
     machine, real = target_named(target), REAL[dtype]
     *arrays, attributes = CALLS[name]
     operands, made = ([each.format(dtype, real) for each in given] for given in arrays)
-    routine = name.replace("sy", "he") if dtype == "c64" else name
+    routine = name.replace("sy", "he").replace("or", "un") if dtype == "c64" else name
     module = lapack(routine, dtype, operands, made, attributes)
     for kernel in lowered(module, machine).kernels:
         found = assembled(ptx_of(kernel, machine), machine)

@@ -55,6 +55,13 @@ PROGRAMS = {
     "LU": programs.lapack_call("getrf", "f32", ["f32[2,40,36]"], ["f32[2,40,36]", "s32[2,36]", "s32[2]"]),
     "QR": programs.lapack_call("geqrf", "f32", ["f32[2,40,34]"], ["f32[2,40,34]", "f32[2,34]"]),
     "reflections": programs.lapack_call("ungqr", "c64", ["c64[2,40,34]", "c64[2,30]"], ["c64[2,40,34]"]),
+    "products with reflections": programs.lapack_call(
+        "ormqr",
+        "f32",
+        ["f32[2,40,34]", "f32[2,34]", "f32[2,40,50]"],
+        ["f32[2,40,50]"],
+        "left = true, transpose = false",
+    ),
     "L D L^T": programs.lapack_call("sytrf", "f32", ["f32[2,40,40]"], ["f32[2,40,40]", "s32[2,40]", "s32[2]"]),
     "eigenvalues": programs.lapack_call(
         "syevd", "f32", ["f32[2,7,7]"], ["f32[2,7,7]", "f32[2,7]", "s32[2]"], "mode = 86 : ui8, uplo = 76 : ui8"

@@ -40,15 +40,32 @@ def unitary(lowering: ThunkLowering, shape: Shape, count: int, found: BufferAllo
     lowering.launch(work.multiplied(count), work.batch, work.arguments)
 
 
-class _Reflections(MatrixKernel):
-    """Emits the kernels: their arguments are the matrix and the numbers tau."""
+def product(
+    lowering: ThunkLowering, vectors: Shape, other: Shape, found: BufferAllocation, *, left: bool, transpose: bool
+) -> None:
+    """ormqr or unmqr of the thunk's operands: a matrix times the product of all reflections, or its adjoint."""
+    if not other.size:
+        return
+    lowering.copy(found, lowering.operand(2))
+    rows, columns = other.dims[-2:] if left else reversed(other.dims[-2:])
+    place = Place(other.dims[-1], 1, rows * columns)
+    groups = -(-columns // WARP)
+    work = _Reflections(lowering, vectors, [lowering.operand(0), lowering.operand(1), found], groups)
+    # x q is the adjoint of q* x*
+    kernel = work.applied(place if left else place.adjoint, columns, is_adjoint=transpose == left)
+    lowering.launch(kernel, work.batch * groups, work.arguments)
 
-    def __init__(self, lowering: ThunkLowering, shape: Shape, arrays: list[BufferAllocation]):
+
+class _Reflections(MatrixKernel):
+    """Emits the kernels: their arguments are the matrix and the numbers tau. A matrix has so many blocks."""
+
+    def __init__(self, lowering: ThunkLowering, shape: Shape, arrays: list[BufferAllocation], blocks: int = 1):
         super().__init__(lowering, shape.dtype, arrays, THREADS)
         *outer, self._m, self._n = shape.dims
-        self.batch = math.prod(outer)
+        self.batch, self._blocks = math.prod(outer), blocks
+        self._number = self.b.udiv(self.kernel.block, I64(blocks))
         place = Place(self._n, 1, self._m * self._n)
-        self._matrix = Matrix(self.b, self.pointers[0], self.lanes, place, self.kernel.block)
+        self._matrix = Matrix(self.b, self.pointers[0], self.lanes, place, self._number)
         self._partial, self._whole = self.tile(_GROUPS, WARP), self.tile(1, WARP)
 
     def factored(self) -> DeviceKernel:
@@ -96,7 +113,7 @@ class _Reflections(MatrixKernel):
                 x = [b.fmul(part, self.vector(scale)) for part in a.get(i, c)]
                 a.put(i, c, self.lanes.product(b, x, over))
             k.barrier()
-            self._reflect(c, self._conjugate(tau))
+            self._reflect(c, self._conjugate(tau), a, b.add(c, I64(1)), I64(self._n))
         return self.finished(f"{count} reflections of each of {self.batch} matrices of {self._m} x {self._n}")
 
     def multiplied(self, count: int) -> DeviceKernel:
@@ -113,7 +130,7 @@ class _Reflections(MatrixKernel):
         with strided(b, I64(0), I64(count), 1) as step:
             c = b.sub(I64(count - 1), step)
             tau = self.lanes.load(b, self.pointers[1], self._of_tau(c, count))
-            self._reflect(c, tau)
+            self._reflect(c, tau, a, b.add(c, I64(1)), I64(self._n))
             minus = [b.fneg(part) for part in tau]
             with strided(b, k.thread, I64(self._m), k.threads) as i:
                 old = Variable(b, self.lanes)
@@ -126,36 +143,48 @@ class _Reflections(MatrixKernel):
             k.barrier()
         return self.finished(f"the product of {count} reflections for each of {self.batch} matrices of {self._m} rows")
 
-    def _of_tau(self, c: ir.Value, count: int) -> ir.Value:
-        return self.b.add(self.b.mul(self.kernel.block, I64(count)), c)
+    def applied(self, place: Place, columns: int, *, is_adjoint: bool) -> DeviceKernel:
+        """The same done to other matrices, `WARP` columns by a block."""
+        b, count = self.b, min(self._m, self._n)
+        x = Matrix(b, self.pointers[2], self.lanes, place, self._number)
+        first = b.mul(b.urem(self.kernel.block, I64(self._blocks)), I64(WARP))
+        end = intrinsic(b, "smin", b.add(first, I64(WARP)), I64(columns))
+        with strided(b, I64(0), I64(count), 1) as step:
+            c = step if is_adjoint else b.sub(I64(count - 1), step)
+            tau = self.lanes.load(b, self.pointers[1], self._of_tau(c, count))
+            self._reflect(c, self._conjugate(tau) if is_adjoint else tau, x, first, end)
+        return self.finished(f"{count} reflections of {columns} columns of each of {self.batch} matrices")
 
-    def _reflect(self, c: ir.Value, tau: Number) -> None:
-        """Takes tau v (v* x) from each column x behind c; v is what is below the diagonal of c, and 1."""
+    def _of_tau(self, c: ir.Value, count: int) -> ir.Value:
+        return self.b.add(self.b.mul(self._number, I64(count)), c)
+
+    def _reflect(self, c: ir.Value, tau: Number, x: Matrix, start: ir.Value, end: ir.Value) -> None:
+        """Takes tau v (v* x) from some columns of x; v is what is below the diagonal of c, and 1."""
         b, k, a = self.b, self.kernel, self._matrix
         group, lane = k.warp, k.lane
         below = b.add(c, I64(1))
-        with strided(b, below, I64(self._n), WARP) as first:
+        with strided(b, start, end, WARP) as first:
             j = b.add(first, lane)
-            inside = b.icmp_signed("<", j, I64(self._n))
+            inside = b.icmp_signed("<", j, end)
             total = Variable(b, self.lanes)
             total.set(self.zero)
             with b.if_then(inside), strided(b, b.add(below, group), I64(self._m), _GROUPS) as i:
                 minus = [b.fneg(part) for part in self._conjugate(a.get(i, c))]
-                total.set(self.lanes.minus_product(b, total.get(), minus, a.get(i, j)))
+                total.set(self.lanes.minus_product(b, total.get(), minus, x.get(i, j)))
             self._partial.put(group, lane, total.get())
             k.barrier()
             with b.if_then(b.and_(inside, b.icmp_signed("==", group, I64(0)))):
                 sums = [self._partial.get(I64(g), lane) for g in range(_GROUPS)]
-                whole = a.get(c, j)
+                whole = x.get(c, j)
                 for part in sums:
-                    whole = [b.fadd(x, y) for x, y in zip(whole, part, strict=True)]
+                    whole = [b.fadd(u, v) for u, v in zip(whole, part, strict=True)]
                 whole = self.lanes.product(b, whole, tau)
                 self._whole.put(I64(0), lane, whole)
-                a.put(c, j, [b.fsub(x, y) for x, y in zip(a.get(c, j), whole, strict=True)])
+                x.put(c, j, [b.fsub(u, v) for u, v in zip(x.get(c, j), whole, strict=True)])
             k.barrier()
             with b.if_then(inside), strided(b, b.add(below, group), I64(self._m), _GROUPS) as i:
-                taken = self.lanes.minus_product(b, a.get(i, j), a.get(i, c), self._whole.get(I64(0), lane))
-                a.put(i, j, taken)
+                taken = self.lanes.minus_product(b, x.get(i, j), a.get(i, c), self._whole.get(I64(0), lane))
+                x.put(i, j, taken)
         k.barrier()
 
     def _conjugate(self, x: Number) -> Number:

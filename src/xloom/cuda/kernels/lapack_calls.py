@@ -12,7 +12,7 @@ from xloom.calls.jaxlib_handlers import is_replaced
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
-from xloom.cuda.kernels.householder import reflections, unitary
+from xloom.cuda.kernels.householder import product, reflections, unitary
 from xloom.cuda.kernels.jacobi import Spectrum, spectra
 from xloom.cuda.kernels.ldl import ldl, solve_by_ldl
 from xloom.cuda.kernels.linear_systems import factor, solve
@@ -97,6 +97,14 @@ def _multiplied(lowering: ThunkLowering, call: Instruction) -> None:
     unitary(lowering, call.operands[0].shape, call.operands[1].shape.dims[-1], found)
 
 
+def _reflected_product(lowering: ThunkLowering, call: Instruction) -> None:
+    """ormqr: a matrix times a product of reflections."""
+    (found,) = results(lowering, call)
+    given: dict[str, Any] = parse_attributes(call.backend_config)
+    how = {name: bool(given[name]) for name in ("left", "transpose")}
+    product(lowering, call.operands[0].shape, call.operands[2].shape, found, **how)
+
+
 def _eigen(lowering: ThunkLowering, call: Instruction) -> None:
     """syevd and heevd: eigenvectors and eigenvalues of Hermitian matrices."""
     shape = call.operands[0].shape
@@ -156,10 +164,12 @@ _RULES: dict[str, Rule] = {
     "hetrf": _symmetric,
     "hetrs": _solved_by_ldl,
     "orgqr": _multiplied,
+    "ormqr": _reflected_product,
     "potrf": _factored,
     "syevd": _eigen,
     "sytrf": _symmetric,
     "sytrs": _solved_by_ldl,
     "trsm": _solved,
     "ungqr": _multiplied,
+    "unmqr": _reflected_product,
 }

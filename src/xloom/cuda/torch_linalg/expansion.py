@@ -26,12 +26,13 @@ class Expansion:
         self.dtype = call.operands[0].shape.dtype
 
     # -- calls
-    def lapack(self, routine: str, operands: Values, results: Sequence[Shape], **letters: str) -> Values:
-        """The results of a routine; options are letters."""
+    def lapack(self, routine: str, operands: Values, results: Sequence[Shape], **options: str | bool) -> Values:
+        """The results of a routine; options are letters, or yes or no."""
         shape = results[0] if len(results) == 1 else tuple_shape(results)
         target = f"lapack_{_LETTERS[self.dtype.name]}{routine}_ffi"
         call = self.rw.make("custom-call", shape, operands, custom_call_target=target, api_version=ABIS["typed-ffi"])
-        given = ", ".join(f"{name} = {ord(letter)} : ui8" for name, letter in letters.items())
+        texts = {k: f"{ord(v)} : ui8" if isinstance(v, str) else str(v).lower() for k, v in options.items()}
+        given = ", ".join(f"{name} = {text}" for name, text in texts.items())
         call.backend_config = f"{{{given}}}"
         if len(results) == 1:
             return [call]

@@ -115,14 +115,10 @@ def ormqr(
     e: Expansion, vectors: Instruction, taus: Instruction, other: Instruction, *, left: bool, transpose: bool
 ) -> Values | None:
     """A matrix times a product of reflections."""
-    *batch, m, n = vectors.shape.dims
-    if other.shape.dims[:-2] != tuple(batch):
+    if other.shape.dims[:-2] != vectors.shape.dims[:-2]:
         return None
-    square = array_shape(e.dtype, (*batch, m, m))
-    (q,) = _unitary(e, _with_columns(e, e.columns(vectors, 0, min(m, n)), m), taus, square)
-    if transpose:
-        q = e.adjoint(q)
-    return [e.product(q, other) if left else e.product(other, q)]
+    routine = "unmqr" if e.dtype.is_complex else "ormqr"
+    return e.lapack(routine, [vectors, taus, other], [other.shape], left=left, transpose=transpose)
 
 
 def _with_columns(e: Expansion, x: Instruction, width: int) -> Instruction:
