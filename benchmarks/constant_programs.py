@@ -34,6 +34,8 @@ def _conv(numbers: tuple[str, str, str], **options: Any) -> Callable[..., Any]:
 
 # --- products
 
+_own("gram-20000", lambda x: x.T @ x, normal(20_000, 16))
+_own("gram-64", lambda x: x.T @ x, normal(30_000, 64))
 _own("12-vectors", lambda x, y: x @ y, normal(12, 1024), normal(1024, 1024))
 _own("12-vectors-transposed", lambda x, y: x @ y.T, normal(12, 1024), normal(1024, 1024))
 _own("4-vectors-transposed", lambda x, y: x @ y.T, normal(4, 1024), normal(1024, 1024))

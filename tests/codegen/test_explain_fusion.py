@@ -101,4 +101,4 @@ ENTRY main { x = f32[SIZE,SIZE] parameter(0) y = f32[SIZE,SIZE] parameter(1) zer
   total = f32[SIZE] reduce(z, zero), dimensions={1}, to_apply=sum ROOT t = (f32[SIZE,SIZE], f32[SIZE]) tuple(z, total) }"""
     small, large = (prepared(xl.parse(sums.replace("SIZE", n))) for n in ("64", "512"))
     assert "in one loop nest" in fusion_report(small, ("z", "total"))
-    assert "transposed tile by tile, which rows done one after" in fusion_report(large, ("z", "total"))
+    assert "reads columns, as tiles or side by side, which rows" in fusion_report(large, ("z", "total"))

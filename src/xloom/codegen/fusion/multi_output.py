@@ -9,7 +9,7 @@ from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_shape
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.fusion.producer_consumer import COST_LIMIT, Fusion, FusionGroup, inlined_by, is_fusible
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, element_cost, loaded_values, node_count
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, element_cost, loaded_values, node_count, reductions_of
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.codegen.schedule.order import Thunk, filled_late, freeing_first, reads_of
@@ -115,7 +115,7 @@ def _joined(thunk: FusionGroup, single: FusionGroup, stored: set[Instruction]) -
             reason = group
     most = thunk.rank or _row_rank(thunk, root)
     if produced and not thunk.rank and _is_transposed(thunk):
-        return "it is transposed tile by tile, which rows done one after another are not"
+        return "it reads columns, as tiles or side by side, which rows done one after another are not"
     for rank in range(most, min(most, thunk.rank or 1) - 1, -1) if produced and most else ():
         if _fits_rows([*thunk.roots, root], rank):
             return _grouped([*thunk.stages, [root]], rank, stored)
@@ -157,7 +157,8 @@ def _is_transposed(thunk: FusionGroup) -> bool:
     """Whether it reads an array across its rows that is too large for a near cache to have the lines until they are
     read again."""
     (stage,) = thunk.nest.stages
-    crossed = strided_loads(stage, stage.vars)
+    reduced = [var for reduction in reductions_of(stage)[:1] for var in reduction.vars]
+    crossed = strided_loads(stage, [*stage.vars, *reduced])
     return crossed is not None and any(_nbytes(load.source) > ROW_BYTES for load in crossed[1])
 
 

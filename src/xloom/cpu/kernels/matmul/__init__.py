@@ -14,6 +14,7 @@ strips.py           multiples of adjacent rows, added to strips of results
 matrix_rows.py      what those two have in common
 packed_pairs.py     narrow numbers, two elements of the depth at once
 multiply.py         the choice between these strategies
+depth_slices.py     long sums of small results, which threads share
 grain.py            how many items are worth a thread
 dot.py              dot and its variants
 scaled.py           operands with a scale per block, for scaled-dot

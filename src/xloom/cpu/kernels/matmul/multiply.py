@@ -9,6 +9,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked_product import blocked, depth_block, has_scalars_in_place
+from xloom.cpu.kernels.matmul.depth_slices import add_slices, sliced, slices_of
 from xloom.cpu.kernels.matmul.direct import direct
 from xloom.cpu.kernels.matmul.fused_operands import has_lines
 from xloom.cpu.kernels.matmul.operands import (
@@ -50,6 +51,13 @@ def multiply(
     outer = count(product.batch) * count(product.depth)
     a = readable(kernel, arithmetic, a, outer * count(product.rows), through[0])
     b = readable(kernel, arithmetic, b, outer * count(product.columns), through[1])
+    slices = slices_of(arithmetic, product, c)
+    if slices > 1:
+        a, b = made_whole(kernel, a, outer * count(product.rows)), made_whole(kernel, b, outer * count(product.columns))
+        parts = new_array(kernel, arithmetic.dtype, slices * size)
+        multiply(kernel, sliced(product, slices), a, b, parts)
+        add_slices(kernel, arithmetic, slices, parts, size, c)
+        return
     # a row times a matrix is the matrix, transposed, times a column
     if count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target):
         product, a, b = product.transposed, b, a

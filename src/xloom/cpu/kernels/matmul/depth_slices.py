@@ -1,0 +1,58 @@
+"""Long sums of small results: threads take slices of the depth, whose sums are added at the end."""
+
+from __future__ import annotations
+
+from xloom.cpu.kernel_modules.kernel import Kernel
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.cpu.kernels.matmul.axes import Axis, Product, count
+from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.tile import rolled
+from xloom.llvm.symbolic_dimension import divides
+from xloom.llvm.types import i64
+from xloom.llvm.vectors import lanes_below
+
+_MOST = 16
+"""Slices: as many whatever the threads are, for the same bits."""
+_LEAST_TERMS = 1024
+"""Of a slice's sums."""
+_WORK = 1 << 22
+"""Multiply-adds from which on two more phases pay."""
+_BLOCK = 1 << 10
+"""Elements of a result that are enough for a thread: of fewer than `_MOST` times as many, the depth is sliced."""
+
+
+def slices_of(arithmetic: Arithmetic, product: Product, c: Array) -> int:
+    """How many slices the depth is cut into: 1 where it is not."""
+    size = count(product.batch) * count(product.rows) * count(product.columns)
+    if not arithmetic.stores(c.dtype) or size >= _MOST * _BLOCK or count(product.batch) >= _MOST:
+        return 1
+    if count(product.depth) < 2 * _LEAST_TERMS or size * count(product.depth) < _WORK:
+        return 1
+    most, outer = count(product.depth) // _LEAST_TERMS, product.depth[0].size
+    return next((n for n in range(_MOST, 1, -1) if n <= most and outer % n == 0), 1)
+
+
+def sliced(product: Product, slices: int) -> Product:
+    """c[batch, slice, ...] = sum over a slice of the depth: results of slices lie one after the other."""
+    outer, *rest = product.depth
+    size = count(product.batch) * count(product.rows) * count(product.columns)
+    each = outer.size // slices
+    axis = Axis(slices, outer.a * each, outer.b * each, size)
+    return product._replace(batch=(*product.batch, axis), depth=(outer._replace(size=each), *rest))
+
+
+def add_slices(kernel: Kernel, arithmetic: Arithmetic, slices: int, sums: Array, size: int, target: Array) -> None:
+    """A phase that adds the `size` results of each slice, one slice after the other."""
+    lanes = arithmetic.lanes
+    with kernel.phase(-(-size // lanes), (1 << 15) // lanes) as phase:
+        b = phase.b
+        with rolled(b, phase.begin, phase.end) as item:
+            at = b.mul(item, i64(lanes))
+            mask = None if divides(lanes, size) else lanes_below(b, lanes, b.sub(i64(size), at))
+            total = arithmetic.zero(lanes)
+            for number in range(slices):
+                here = b.add(at, i64(number * size))
+                total = arithmetic.add(
+                    b, total, arithmetic.load(b, sums.pointer(phase), arithmetic.dtype, here, lanes, mask)
+                )
+            arithmetic.store(b, target.pointer(phase), target.dtype, at, total, mask)
