@@ -17,14 +17,17 @@ _LEAST_TERMS = 1024
 """Of a slice's sums."""
 _WORK = 1 << 22
 """Multiply-adds from which on two more phases pay."""
-_BLOCK = 1 << 10
-"""Elements of a result that are enough for a thread: of fewer than `_MOST` times as many, the depth is sliced."""
+_SIDE = 32
+"""Rows or columns that threads take anyway, and of a block of a result: of `_MOST` of either, the depth stays whole."""
 
 
 def slices_of(arithmetic: Arithmetic, product: Product, c: Array) -> int:
     """How many slices the depth is cut into: 1 where it is not."""
-    size = count(product.batch) * count(product.rows) * count(product.columns)
-    if not arithmetic.stores(c.dtype) or size >= _MOST * _BLOCK or count(product.batch) >= _MOST:
+    rows, columns = count(product.rows), count(product.columns)
+    size = count(product.batch) * rows * columns
+    if not arithmetic.stores(c.dtype) or size >= _MOST * _SIDE**2 or count(product.batch) >= _MOST:
+        return 1
+    if rows >= _MOST * _SIDE or columns >= _MOST * _SIDE:
         return 1
     if count(product.depth) < 2 * _LEAST_TERMS or size * count(product.depth) < _WORK:
         return 1
