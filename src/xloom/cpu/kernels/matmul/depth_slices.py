@@ -5,11 +5,8 @@ from __future__ import annotations
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count
-from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import rolled
-from xloom.llvm.symbolic_dimension import divides
+from xloom.cpu.kernels.matmul.operands import Array, by_vectors
 from xloom.llvm.types import i64
-from xloom.llvm.vectors import lanes_below
 
 _MOST = 16
 """Slices: as many whatever the threads are, for the same bits."""
@@ -46,16 +43,10 @@ def sliced(product: Product, slices: int) -> Product:
 
 def add_slices(kernel: Kernel, arithmetic: Arithmetic, slices: int, sums: Array, size: int, target: Array) -> None:
     """A phase that adds the `size` results of each slice, one slice after the other."""
-    lanes = arithmetic.lanes
-    with kernel.phase(-(-size // lanes), (1 << 15) // lanes) as phase:
-        b = phase.b
-        with rolled(b, phase.begin, phase.end) as item:
-            at = b.mul(item, i64(lanes))
-            mask = None if divides(lanes, size) else lanes_below(b, lanes, b.sub(i64(size), at))
-            total = arithmetic.zero(lanes)
-            for number in range(slices):
-                here = b.add(at, i64(number * size))
-                total = arithmetic.add(
-                    b, total, arithmetic.load(b, sums.pointer(phase), arithmetic.dtype, here, lanes, mask)
-                )
-            arithmetic.store(b, target.pointer(phase), target.dtype, at, total, mask)
+    with by_vectors(kernel, arithmetic, size) as (phase, at, mask):
+        b, lanes, total = phase.b, arithmetic.lanes, arithmetic.zero(arithmetic.lanes)
+        for number in range(slices):
+            here = b.add(at, i64(number * size))
+            more = arithmetic.load(b, sums.pointer(phase), arithmetic.dtype, here, lanes, mask)
+            total = arithmetic.add(b, total, more)
+        arithmetic.store(b, target.pointer(phase), target.dtype, at, total, mask)

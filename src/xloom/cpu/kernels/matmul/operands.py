@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -70,14 +72,22 @@ def widened_array(kernel: Kernel, wide: Arithmetic, source: Array, size: int) ->
 
 def _copied(kernel: Kernel, arithmetic: Arithmetic, source: Array, target: Array, size: int) -> None:
     """A phase that copies `size` elements by vectors, of types that the arithmetic loads and stores."""
+    with by_vectors(kernel, arithmetic, size) as (phase, at, mask):
+        value = arithmetic.load(phase.b, source.pointer(phase), source.dtype, at, arithmetic.lanes, mask)
+        arithmetic.store(phase.b, target.pointer(phase), target.dtype, at, value, mask)
+
+
+@contextmanager
+def by_vectors(
+    kernel: Kernel, arithmetic: Arithmetic, size: int
+) -> Iterator[tuple[PhaseBuilder, ir.Value, ir.Value | None]]:
+    """A phase over `size` elements; yields it where a vector is done, with the first element and which lanes it has."""
     lanes = arithmetic.lanes
     with kernel.phase(-(-size // lanes), (1 << 15) // lanes) as phase:
         b = phase.b
         with rolled(b, phase.begin, phase.end) as item:
             at = b.mul(item, i64(lanes))
-            mask = None if divides(lanes, size) else lanes_below(b, lanes, b.sub(i64(size), at))
-            value = arithmetic.load(b, source.pointer(phase), source.dtype, at, lanes, mask)
-            arithmetic.store(b, target.pointer(phase), target.dtype, at, value, mask)
+            yield phase, at, None if divides(lanes, size) else lanes_below(b, lanes, b.sub(i64(size), at))
 
 
 def readable(kernel: Kernel, arithmetic: Arithmetic, source: Array, size: int, through: DType | None = None) -> Array:
