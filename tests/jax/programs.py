@@ -332,6 +332,20 @@ def serialized():
     same(deserialize_and_load(*serialize(program))(jnp.ones(4)), [3, 3, 3, 3])
 
 
+def denormal_constants():
+    """jaxlib compiles in threads that take denormals for zeros."""
+    tiny = np.float32([1e-40, -1e-45])
+
+    def program(x):
+        return tiny, x + tiny, jnp.full(2, np.float32(1e-40))
+
+    x = jnp.zeros(2, jnp.float32)
+    wanted = (tiny, tiny, np.float32([1e-40, 1e-40]))
+    for run in (jax.jit(program), jax.jit(program).lower(x).compile()):
+        for found, expected in zip(run(x), wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(found), expected)
+
+
 def compilation_cache():
     with tempfile.TemporaryDirectory() as folder:
         jax.config.update("jax_compilation_cache_dir", folder)

@@ -11,6 +11,7 @@ from xloom.environment import NUM_DEVICES
 from xloom.pjrt import recompiles
 from xloom.pjrt.capi.device_count import device_count
 from xloom.pjrt.capi.executables import loaded_handle
+from xloom.pjrt.capi.float_environment import default_floats
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
 from xloom.pjrt.capi.key_value_callbacks import CallbackStore
 from xloom.pjrt.capi.memories import memory_handle
@@ -198,6 +199,7 @@ def dma_unmap(args: Any) -> None:
 
 
 @slot("PJRT_Client_Compile")
+@default_floats()
 def compile_program(args: Any) -> None:
     """A program on the client's devices."""
     options = CompileOptions.from_proto(bytes_at(args.compile_options, args.compile_options_size))

@@ -8,6 +8,7 @@ from typing import Any
 
 from xloom.pjrt.capi.cells import record_address
 from xloom.pjrt.capi.element_types import NUMBER
+from xloom.pjrt.capi.float_environment import default_floats
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put_at
 from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, struct
@@ -257,6 +258,7 @@ def get_compile_options(args: Any) -> None:
 
 
 @slot("PJRT_Executable_DeserializeAndLoad")
+@default_floats()
 def deserialize_and_load(args: Any) -> None:
     """A loaded executable from bytes, with the options in them or others."""
     data = bytes_at(args.serialized_executable, args.serialized_executable_size)

@@ -11,6 +11,7 @@ from typing import Any
 
 from xloom.pjrt.capi.device_count import device_count
 from xloom.pjrt.capi.executables import executable_handle
+from xloom.pjrt.capi.float_environment import default_floats
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
 from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, named_values_at
 from xloom.pjrt.capi.owned import hand_over
@@ -115,6 +116,7 @@ def get_memory_space_kind_ids(args: Any) -> None:
 
 
 @slot("PJRT_Compile")
+@default_floats()
 def compile_program(args: Any) -> None:
     """A program that is not on devices yet."""
     options = CompileOptions.from_proto(bytes_at(args.compile_options, args.compile_options_size))
