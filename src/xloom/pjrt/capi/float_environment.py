@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,8 +18,11 @@ _DEFAULT = ctypes.c_void_p(-1)
 def default_floats() -> Iterator[None]:
     """Rounds to nearest and keeps denormals meanwhile, as programs' constants must be read and folded.
 
-    The threads in which jaxlib compiles take denormals for zeros.
+    The threads in which jaxlib compiles take denormals for zeros. Other systems than Linux name the default otherwise.
     """
+    if sys.platform != "linux":
+        yield
+        return
     found = ctypes.create_string_buffer(_SIZE)
     _libc.fegetenv(found)
     _libc.fesetenv(_DEFAULT)
