@@ -43,4 +43,5 @@ def test_steps():
         with xloom.torch.step():
             x = x * 2
     first, second, region = taken.spans("step")
-    assert first["name"] != second["name"] and first["ts"] + first["dur"] <= second["ts"] and region["name"] == "step"
+    assert first["name"] != second["name"] and region["name"] == "step"
+    assert first["ts"] + first["dur"] <= second["ts"] + 0.001  # they are rounded to nanoseconds
