@@ -149,7 +149,7 @@ TUNED = (
     Tuned("cpu.kernels.matmul.depth_slices", "_MOST", "own/gram-20000"),
     Tuned("cpu.kernels.matmul.depth_slices", "_LEAST_TERMS", "own/gram-20000"),
     Tuned("cpu.kernels.matmul.depth_slices", "_WORK", "own/gram-20000"),
-    Tuned("cpu.kernels.matmul.depth_slices", "_SIDE", "own/gram-64", others=(1 / 4, 2)),
+    Tuned("cpu.kernels.matmul.depth_slices", "_SIDE", "own/gram-64", others=(1, 64)),
     Tuned("cpu.kernels.matmul.multiply", "_SHARE", "training/transformer-backward matmul/gemm-256"),
     Tuned("cpu.kernels.matmul.multiply", "_ROW_BYTES", "loops/lstm training/mlp-step"),
     Tuned("cpu.kernels.matmul.multiply", "_DEPTH", "matmul/attention"),

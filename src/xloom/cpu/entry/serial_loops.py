@@ -5,6 +5,7 @@ What another thread has written is in the caches of its core, from where each li
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xloom.codegen.fusion.producer_consumer import FusionGroup
@@ -27,27 +28,35 @@ def begins_serial_loops(entry: EntryBuilder, schedule: ScheduledComputation, gro
     nbytes = sum(root.shape.nbytes for root in group.roots)
     if nbytes > _MOST * entry.target.caches.second or loaded_values(entry.nest_of(schedule, group, number)):
         return False
-    readers = [reader for root in group.roots for reader in _readers(root)]
-    return bool(readers) and all(
-        reader.opcode == "while" and all(is_serial(entry, nested) for nested in schedule.nested[reader])
-        for reader in readers
+    readers = _readers(group.roots)
+    return (
+        bool(readers)
+        and all(reader.opcode == "while" for reader in readers)
+        and _are_serial(entry, [nested for reader in readers for nested in schedule.nested[reader]])
     )
 
 
-def is_serial(entry: EntryBuilder, schedule: ScheduledComputation) -> bool:
-    """True where a computation has small loop nests only, and loops of these."""
-    for number, thunk in enumerate(schedule.thunks):
-        if isinstance(thunk, FusionGroup):
-            small = nest_cost(entry.nest_of(schedule, thunk, number)) < 2 * TASK_COST
-        elif thunk.opcode == "while":
-            small = all(is_serial(entry, nested) for nested in schedule.nested[thunk])
-        else:
-            small = thunk.opcode in _IN_MEMORY
-        if not small:
-            return False
+def _are_serial(entry: EntryBuilder, schedules: list[ScheduledComputation]) -> bool:
+    """True where computations have small loop nests only, and loops of these."""
+    left = list(schedules)
+    while left:
+        schedule = left.pop()
+        for number, thunk in enumerate(schedule.thunks):
+            if isinstance(thunk, FusionGroup):
+                if nest_cost(entry.nest_of(schedule, thunk, number)) >= 2 * TASK_COST:
+                    return False
+            elif thunk.opcode == "while":
+                left += schedule.nested[thunk]
+            elif thunk.opcode not in _IN_MEMORY:
+                return False
     return True
 
 
-def _readers(value: Instruction) -> list[Instruction]:
-    """What uses a value, also as a part of a tuple."""
-    return [end for user in value.users for end in (_readers(user) if user.opcode == "tuple" else [user])]
+def _readers(values: Sequence[Instruction]) -> list[Instruction]:
+    """What uses values, also as parts of tuples."""
+    found: list[Instruction] = []
+    left = list(values)
+    while left:
+        for user in left.pop().users:
+            (left if user.opcode == "tuple" else found).append(user)
+    return found

@@ -8,6 +8,7 @@ strided_compaction.py     a copy of the input without what no window meets
 edges.py                  copies of what single tiles meet at the edges of the input, where that is enough
 filter_panels.py          filters that come packed
 packed_filter.py          the filter, packed
+filter_prefetch.py        lines of a large filter, fetched by the tiles before those that read them
 blocks.py                 long sums in pieces, for which the packed filter stays in the second-level cache
 tile_loop.py              the loop over tiles of the output
 window_pointers.py        the loops over a window's taps

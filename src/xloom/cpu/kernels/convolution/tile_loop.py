@@ -12,6 +12,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.blocks import TILES, LoopBlocks, PieceOfPanel, TileSums, blocks_of, is_scattered
 from xloom.cpu.kernels.convolution.edges import CopiedWindow, Edges
+from xloom.cpu.kernels.convolution.filter_prefetch import FilterPrefetch
 from xloom.cpu.kernels.convolution.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolution.packed_filter import packed_panels
 from xloom.cpu.kernels.convolution.tile_product import Operands
@@ -21,7 +22,6 @@ from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, at_most, rolled
-from xloom.llvm.cache_lines import LINE
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.types import I1, I64, i64
@@ -51,9 +51,8 @@ def convolve(
     walk.insert(_before(chosen), (chosen.rows, tile.rows))
     # the columns change first, as a window is copied for all; or before the rows, where threads had better each have
     # places of their own, which the next convolution finds near; or last: their panel of the kernel stays in the cache
-    stays = chosen.name == "features" and _nbytes(chosen, problem) <= _STAYS * tile.arithmetic.target.caches.second
-    first = len(walk) if edges else len(walk) - 1 if stays else 0
-    walk.insert(first, columns)
+    stays = not edges and chosen.name == "features" and _stays(chosen, problem)
+    walk.insert(len(walk) if edges else len(walk) - 1 if stays else 0, columns)
     items = []
     for axis, size in walk:
         items += [Axis(len(axis.classes), 0, 0, 0), Axis(-(-axis.most // size), 0, 0, 0)]
@@ -64,9 +63,12 @@ def convolve(
         walker = _Walker(b, problem, sides, chosen, walk, items)
         loops = _sums(chosen, [axis for axis, _ in walk])
         blocks = None if edges or loops is None else blocks_of(chosen, loops)
-        comes = None if edges or loops is None or stays else _Coming.of(walker, loops)
+        tiles = count(tuple(items[4:]))  # of a panel: all axes but columns and groups, which are the first of others
+        prefetch = None
+        if not edges and loops is not None and chosen.name == "features" and not stays:
+            prefetch = FilterPrefetch.of(tile, loops, tiles)
         if blocks is not None:
-            _in_blocks(walker, blocks, sums, operands, comes)
+            _in_blocks(walker, blocks, sums, operands, prefetch)
             return
         window = CopiedWindow(phase, edges, problem, chosen, x) if edges else None
         with rolled(b, phase.begin, phase.end, name="tile") as item:
@@ -77,8 +79,8 @@ def convolve(
                 walked: Loops | None = _sums(chosen, [axis for axis, _ in axes])
                 if walked is None:
                     walked = _sums_of_classes(b, chosen, axes)
-                if comes is not None:
-                    operands.ahead = comes.ahead(b, b.urem(item, i64(comes.tiles)), comes.rows)
+                if prefetch is not None:
+                    operands.ahead = prefetch.distance(b, b.urem(item, i64(tiles)), prefetch.rows)
                 origin, start, panel = x.pointer(phase), tile_at.x, tile_at.w
                 if edges is None:
                     walked, (start, panel) = walker.clipped(tile_at, walked)
@@ -102,41 +104,11 @@ _STAYS = 1 / 4
 """Of the second cache, what a kernel takes that stays there."""
 
 
-def _nbytes(chosen: Tiling, problem: Convolution) -> int:
-    """Bytes of the kernel."""
-    features = problem.group.size * problem.output.size
-    return chosen.tile.arithmetic.dtype.bytes * features * count(problem.taps) * problem.feature.size
-
-
-class _Coming(NamedTuple):
-    """What is read next of a kernel that no near cache holds, which the taps of the tiles before it fetch: lines at
-    so many bytes a row of the kernel, of which each tile takes one a row."""
-
-    row: int
-    lines: int
-    rows: int
-    """Rows of a panel."""
-    tiles: int
-    """That read a panel, one after another."""
-
-    @staticmethod
-    def of(walker: _Walker, loops: Loops) -> _Coming | None:
-        """None where the kernel's rows do not follow one another, or a panel is of too few tiles."""
-        chosen = walker.chosen
-        size, rows, row = chosen.tile.arithmetic.dtype.bytes, 1, 0
-        for extent, (_, step) in reversed(loops):
-            row = row or step
-            if isinstance(extent, ir.Value) or step != row * rows:
-                return None
-            rows *= extent
-        lines = max(1, chosen.tile.columns * size // LINE)
-        panel = 2 if chosen.others and walker.walk[1][0] is chosen.others[0] else 1  # axes: columns, and groups
-        tiles = count(tuple(walker.items[2 * panel :]))
-        return _Coming(row * size, lines, rows, tiles) if chosen.name == "features" and tiles >= lines else None
-
-    def ahead(self, b: ir.IRBuilder, number: ir.Value, rows: int) -> ir.Value:
-        """How far after a tile's rows those lie that it fetches: `rows` on, its share by its number."""
-        return b.add(i64(rows * self.row), b.mul(b.urem(number, i64(self.lines)), i64(LINE)))
+def _stays(chosen: Tiling, problem: Convolution) -> bool:
+    """Whether the second cache holds the kernel while tiles read it."""
+    arithmetic = chosen.tile.arithmetic
+    elements = problem.group.size * problem.output.size * count(problem.taps) * problem.feature.size
+    return elements * arithmetic.dtype.bytes <= _STAYS * arithmetic.target.caches.second
 
 
 def _before(chosen: Tiling) -> int:
@@ -147,7 +119,9 @@ def _before(chosen: Tiling) -> int:
     return len(others)
 
 
-def _in_blocks(walker: _Walker, blocks: LoopBlocks, sums: Sums, operands: Operands, comes: _Coming | None) -> None:
+def _in_blocks(
+    walker: _Walker, blocks: LoopBlocks, sums: Sums, operands: Operands, prefetch: FilterPrefetch | None
+) -> None:
     """The items of a phase, some at a time, piece by piece of their sums."""
     b, phase = walker.b, operands.phase
     kept, origin = TileSums(b, sums.tile), operands.x.pointer(phase)
@@ -176,8 +150,8 @@ def _in_blocks(walker: _Walker, blocks: LoopBlocks, sums: Sums, operands: Operan
                             with later:
                                 kept.get(b, sums, number)
                         window, kernel = operands.pointers(origin, b.add(tile_at.x, dx), b.add(tile_at.w, dw))
-                        if comes is not None and held is None:
-                            operands.ahead = comes.ahead(b, number, blocks.rows)
+                        if prefetch is not None and held is None:
+                            operands.ahead = prefetch.distance(b, number, blocks.rows)
                         with b.if_then(walker.is_met(tile_at, blocks, piece)):
                             operands.walk(sums, loops, (window, kernel if held is None else held.start))
                         with b.if_else(b.icmp_signed("==", piece, i64(blocks.count - 1))) as (last, before):
