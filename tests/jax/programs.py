@@ -334,13 +334,13 @@ def serialized():
 
 def denormal_constants():
     """jaxlib compiles in threads that take denormals for zeros."""
-    tiny = np.float32([1e-40, -1e-45])
+    tiny = np.array([1e-40, -1e-45], np.float32)
 
     def program(x):
         return tiny, x + tiny, jnp.full(2, np.float32(1e-40))
 
     x = jnp.zeros(2, jnp.float32)
-    wanted = (tiny, tiny, np.float32([1e-40, 1e-40]))
+    wanted = (tiny, tiny, np.array([1e-40, 1e-40], np.float32))
     for run in (jax.jit(program), jax.jit(program).lower(x).compile()):
         for found, expected in zip(run(x), wanted, strict=True):
             np.testing.assert_array_equal(np.asarray(found), expected)
