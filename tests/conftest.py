@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from zlib import crc32
 
 import pytest
+from xdist.remote import Producer
+
+from tests.distribution import CrashProof
 
 os.environ.setdefault("XLOOM_CHECK", "buffers,loops")  # of what is compiled, here and in children
 
@@ -75,6 +78,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     until: float = item.config.getoption("--until")  # type: ignore[assignment]
     if time.time() > until + GRACE * (not item.stash.get(FURTHER, False)):
         pytest.skip(LEFT_OUT)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> CrashProof:
+    return CrashProof(config, log)
+
+
+class FailuresAtOnce:
+    """Says what failed when it does: whoever ends a run early knows."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write_line(f"\nFAILED {report.nodeid}\n{report.longreprtext}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("numprocesses"):  # workers have none, and one process writes what failed soon enough
+        config.pluginmanager.register(FailuresAtOnce(config))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
