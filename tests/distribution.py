@@ -1,5 +1,7 @@
 """How pytest-xdist gives tests to workers, where one of them may crash."""
 
+from contextlib import suppress
+
 from xdist.scheduler.loadgroup import LoadGroupScheduling
 from xdist.workermanage import WorkerController
 
@@ -28,6 +30,10 @@ class CrashProof(LoadGroupScheduling):
         super().schedule()
         for node in self.nodes:
             self._reschedule(node)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        with suppress(OSError):  # it has just ended, of which word comes: `remove_node` takes the group back
+            super()._assign_work_unit(node)
 
     def _reschedule(self, node: WorkerController) -> None:
         if node in self.registered_collections:  # one that still collects asks when it is done
