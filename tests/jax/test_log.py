@@ -27,8 +27,12 @@ def test_the_log_of_a_first_program(request):
     if request.config.getoption("--bless"):
         GOLDEN.write_text(text)
     golden = GOLDEN.read_text()
-    # some of JAX's questions come from threads of its own
-    assert sorted(text.splitlines()) == sorted(golden.splitlines()), "run `pytest --bless`, and look at the difference"
+    # some of JAX's questions come from threads of its own, one of which may hold the executable when the process ends
+    logged, expected = (
+        sorted(line for line in each.splitlines() if not line.startswith("PJRT_LoadedExecutable_Destroy"))
+        for each in (text, golden)
+    )
+    assert logged == expected, "run `pytest --bless`, and look at the difference"
     milestones = ["PJRT_Client_Create", "PJRT_Client_Compile", "  Client#0.compile", "PJRT_LoadedExecutable_Execute"]
     places = [text.index(f"\n{name}(") for name in milestones]
     assert places == sorted(places)
