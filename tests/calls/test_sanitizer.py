@@ -349,6 +349,14 @@ xl.evaluate(xl.parse('ENTRY e { x = f32[4] parameter(0) ROOT c = f32[4] custom-c
     assert "Fatal Python error: Segmentation fault" in done.stderr and "in crash" in done.stderr
 
 
+def test_an_abort_that_is_nobodys_fault_shows_its_stack():
+    code = "import faulthandler, os; faulthandler.enable(); from xloom.calls.sanitizer.trap import Trap"
+    code += "\nwith Trap(0):\n    pass\nos.abort()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGABRT
+    assert "Fatal Python error: Aborted" in done.stderr
+
+
 # -- what is not a fault
 def test_python_sees_zeros_as_it_is_promised(run):
     @python_kernel

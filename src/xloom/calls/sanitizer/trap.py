@@ -2,8 +2,9 @@
 
 The callee is called through a thunk that first saves where to return to. The handler of the signal jumps there when the
 fault is the callee's own. It does not when the thread holds Python's lock, for then the callee has called Python, whose
-frames must not be skipped: the fault goes to whoever handled it before, and in the end the process dies. What a callee
-had locked or allocated stays so.
+frames must not be skipped: the fault goes to whoever handled it before, and in the end the process dies. What was sent,
+as abort() does, is sent again: unlike a fault, it would not come once more by itself. What a callee had locked or
+allocated stays so.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ def _machine() -> _Machine:
         setjmp=_address(libc["__sigsetjmp"]),
         longjmp=_address(libc.siglongjmp),
         sigaction=_address(libc.sigaction),
+        send=_address(libc["raise"]),
         has_lock=_address(ctypes.pythonapi.PyGILState_Check),
         before=ctypes.addressof(before),
         action_size=ctypes.sizeof(_Action),
@@ -184,7 +186,7 @@ def _ir(**values: int) -> str:
     return text
 
 
-# si_addr is 16 bytes into siginfo_t on 64-bit Linux
+# si_code is 8 bytes, and si_addr 16 bytes, into siginfo_t on 64-bit Linux
 _IR = """
 define i64 @xloom_thunk(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) {
   %frame = call ptr @get@(i32 #key#)
@@ -242,6 +244,12 @@ pass:
   %skip = mul i64 %slot, #action_size#
   %old = getelementptr i8, ptr @before@, i64 %skip
   %ignored = call i32 @sigaction@(i32 %number, ptr %old, ptr null)
+  %from_whom = getelementptr i8, ptr %info, i64 8
+  %code_of = load i32, ptr %from_whom
+  %sent = icmp sle i32 %code_of, 0
+  br i1 %sent, label %again, label %done
+again:
+  %unsent = call i32 @send@(i32 %number)
   br label %done
 done:
   ret void
