@@ -65,6 +65,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
     if config.getoption("--until") != float("inf"):
         items.sort(key=lambda item: item.stash.get(FURTHER, False))
+    if getattr(config.option, "loadgroup", False):
+        for item in items:
+            _name_group(item)
+
+
+def _name_group(item: pytest.Item) -> None:
+    """Ends an item's id with its group, as pytest-xdist 3.8 does in a field that pytest 9.2 no longer reads."""
+    for mark in item.iter_markers("xdist_group"):
+        suffix = f"@{mark.args[0]}"
+        if not item.nodeid.endswith(suffix):
+            item._id = type(item._id).parse(item.nodeid + suffix)
 
 
 LEFT_OUT = "for want of time"
