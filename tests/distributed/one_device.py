@@ -220,7 +220,8 @@ def after_what_failed():
 
 if __name__ == "__main__":
     process, count, address, *names = sys.argv[1:]
-    jax.distributed.initialize(address, int(count), int(process))
+    # JAX ends processes whose heartbeats it misses, also where the machine has only stood still
+    jax.distributed.initialize(address, int(count), int(process), heartbeat_timeout_seconds=3600)
     for name in names:
         try:
             globals()[name]()

@@ -354,7 +354,8 @@ def for_a_topology():
 
 if __name__ == "__main__":
     process, count, address, *names = sys.argv[1:]
-    jax.distributed.initialize(address, int(count), int(process))
+    # JAX ends processes whose heartbeats it misses, also where the machine has only stood still
+    jax.distributed.initialize(address, int(count), int(process), heartbeat_timeout_seconds=3600)
     for name in names:
         try:
             globals()[name]()

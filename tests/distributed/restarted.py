@@ -56,7 +56,8 @@ def main():
             part.rename(Path(folder) / f"step{step + 1:06}.npz")  # what is cut off has another name
 
 
-jax.distributed.initialize(address, int(count), int(process))
+# JAX ends processes whose heartbeats it misses, also where the machine has only stood still
+jax.distributed.initialize(address, int(count), int(process), heartbeat_timeout_seconds=3600)
 try:
     main()
 except jax.errors.JaxRuntimeError as error:

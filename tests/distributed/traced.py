@@ -10,7 +10,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 process, count, address = sys.argv[1:]
-jax.distributed.initialize(address, int(count), int(process))
+# JAX ends processes whose heartbeats it misses, also where the machine has only stood still
+jax.distributed.initialize(address, int(count), int(process), heartbeat_timeout_seconds=3600)
 mesh = Mesh(np.array(jax.devices()), "x")
 mine = np.ones((len(jax.local_devices()), 1 << 14), np.float32)
 x = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
