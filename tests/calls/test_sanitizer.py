@@ -20,6 +20,8 @@ from xloom.calls.c_compiler import compile_source
 from xloom.calls.sanitizer import NonFiniteWarning, Settings, active, sanitize
 from xloom.calls.sanitizer.memory import Region
 from xloom.calls.sanitizer.poison import poison, unwritten
+from xloom.calls.sanitizer.trap import Trap
+from xloom.calls.sanitizer.watchdog import Watchdog
 from xloom.cli.main import main
 from xloom.sim import Simulator
 
@@ -258,6 +260,15 @@ def test_a_hang_is_ended_and_its_stack_shown(run, capfd):
     err = capfd.readouterr().err
     assert "custom call 't' (at %called" in err and "test_sanitizer.py" in err
     assert "test_sanitizer.py" in caught.value.__notes__[0]
+
+
+def test_a_hang_that_begins_after_its_limit_is_ended():
+    endless = ctypes.CDLL(None).pause  # which waits for a signal
+    address = ctypes.cast(endless, ctypes.c_void_p).value or 0
+    with Trap(address) as trap, Watchdog(0.01, trap, "a call") as watchdog:
+        time.sleep(0.2)
+        ctypes.CFUNCTYPE(ctypes.c_int)(trap.address)()
+    assert watchdog.fired
 
 
 def test_a_hang_in_a_child_is_ended_and_its_stack_kept(run):

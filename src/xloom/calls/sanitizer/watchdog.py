@@ -12,6 +12,9 @@ from types import TracebackType
 
 from xloom.calls.sanitizer.trap import Trap, interrupt_signal
 
+_AGAIN = 0.5
+"""Seconds after which native code is ended again that had not begun, or was calling Python."""
+
 
 class TimeLimit(BaseException):
     """Ends Python code that has run for too long."""
@@ -28,7 +31,7 @@ class Watchdog:
         self._seconds, self._trap, self._what = seconds, trap, what
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
-        self._done = False
+        self._done = threading.Event()
         self._timer = threading.Timer(seconds, self._fire)
         self._timer.daemon = True
 
@@ -38,7 +41,7 @@ class Watchdog:
 
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         with self._lock:
-            self._done = True
+            self._done.set()
         self._timer.cancel()
         if self.fired and self._trap is None and kind is not TimeLimit:
             _raise_in(self._thread, None)
@@ -46,14 +49,18 @@ class Watchdog:
 
     def _fire(self) -> None:
         with self._lock:
-            if self._done:
+            if self._done.is_set():
                 return
             self.fired = stacks()
             print(f"{self._what} has not returned after {self._seconds:g} s\n{self.fired}", file=sys.stderr, flush=True)
             if self._trap is None:
                 _raise_in(self._thread, TimeLimit)
-            else:
-                signal.pthread_kill(self._thread, interrupt_signal())
+                return
+        while not self._done.is_set():
+            with self._lock:
+                if not self._done.is_set():
+                    signal.pthread_kill(self._thread, interrupt_signal())
+            self._done.wait(_AGAIN)
 
 
 def stacks() -> str:
