@@ -362,7 +362,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernel_modules.shape_generic._MOST",
         "cpu.runtime.threads.rendezvous_ir.SPINS",
     ),
-    "how loops are tried that a pool may share: it decides how soon the faster way is found, and not which one it is": (
+    "how loops and programs are tried that a pool may share: it decides how soon the faster way is found, and not which one it is": (
         "cpu.runtime.threads.sharing_ir.SITES",
         "cpu.runtime.threads.sharing_ir.WARM_NS",
         "cpu.runtime.threads.sharing_ir.TIMED_NS",
@@ -375,6 +375,15 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.sharing_ir.FIRST_REST",
         "cpu.runtime.threads.sharing_ir.PARTS",
         "cpu.runtime.threads.sharing_ir.REST_NS",
+        "cpu.runtime.threads.program_sharing_ir.CLEARLY",
+        "cpu.runtime.threads.program_sharing_ir.FIRST_RUNS",
+        "cpu.runtime.threads.program_sharing_ir.GAIN",
+        "cpu.runtime.threads.program_sharing_ir.PROGRAMS",
+        "cpu.runtime.threads.program_sharing_ir.REST_NS",
+        "cpu.runtime.threads.program_sharing_ir.SHORT_NS",
+        "cpu.runtime.threads.program_sharing_ir.TIMED_NS",
+        "cpu.runtime.threads.program_sharing_ir.TIMED_RUNS",
+        "cpu.runtime.threads.program_sharing_ir.WARM_RUNS",
     ),
     "only in programs that take minutes to compile otherwise": (
         "codegen.buffers.state_rotation._MOST",
@@ -477,7 +486,8 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "llvm.called_functions._VECTOR_BYTES",
         "llvm.register_transpose._BLOCK_BITS",
     ),
-    "stacks, which end without warning": (
+    "stacks, which end without warning, and how far apart they are": (
+        "cpu.runtime.threads.program_sharing_ir.REACH",
         "codegen.buffers.stack_budget.STACK_ARRAYS",
         "cpu.entry.function.STACK_POINTERS",
         "cpu.kernel_modules.kernel.STACK_SCRATCH",

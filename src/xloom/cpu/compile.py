@@ -15,7 +15,7 @@ from xloom.compilation_cache import cache, first_maker
 from xloom.cpu.constant_arrays import constant_arrays
 from xloom.cpu.custom_calls import native_call
 from xloom.cpu.custom_calls.custom_call import failure_callbacks
-from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR
+from xloom.cpu.entry.emitted_program import MAIN
 from xloom.cpu.entry.timed_twin import TimedTwin
 from xloom.cpu.runtime.checked_executable import CheckedExecutable, checked
 from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable, checked_spmd
@@ -26,7 +26,6 @@ from xloom.cpu.runtime.sanitized_executable import CallingExecutable, GuardedExe
 from xloom.cpu.runtime.serialized_executable import LinkedExecutable, SerializedExecutable
 from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.runtime.threads import pool
-from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL
 from xloom.errors import LoweringError
 from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.instruction import Instruction
@@ -224,12 +223,8 @@ def _image(
     symbols = {symbol: address for call in calls for symbol, address in call.symbols.items()}
     if calls:
         symbols.update(failure_callbacks())
-    own = {
-        PARALLEL_FOR: pool().parallel_for_address,
-        POLL: pool().poll_address,
-        CALL_PYTHON: pool().call_python_address,
-    }
-    used = {name: at for name, at in own.items() if any(name.encode() in data for data in made.objects)}  # each costs
+    known = pool().addresses
+    used = {name: known[name] for name in known if any(name.encode() in data for data in made.objects)}  # each costs
     library = jit.Library(made.objects, [MAIN], {**used, **imports, **symbols})
     aligned_results = set(made.aligned_results)
     kept = [*kept, *calls]

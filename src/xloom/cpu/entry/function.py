@@ -45,6 +45,7 @@ from xloom.cpu.kernel_modules.kernel import TASK, Rule
 from xloom.cpu.kernel_modules.sharing import KernelCode, KernelModules
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.loops.lowering import Lowering
+from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_RUN, END_RUN
 from xloom.cpu.runtime.threads.rendezvous_ir import rendezvous_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
@@ -123,6 +124,7 @@ class EntryBuilder:
             self._start_as(result, argument)
         run(self.emit_schedule(entry))
         self.copies(list(zip(assignment.results, (assignment.allocations[s] for s in entry.root), strict=True)))
+        self._time_runs()
         self.b.ret(I32(0))
         self.b.position_at_end(self.function.entry_basic_block)
         self.b.branch(start)
@@ -133,6 +135,14 @@ class EntryBuilder:
             self.program.rendezvous_bytes = rendezvous_bytes(len(self.program.collectives), replicas * partitions)
         self.program.main = module_text(self.module)
         return self.program
+
+    def _time_runs(self) -> None:
+        """Says when runs begin and end, where threads share steps and no other device is waited for."""
+        if not self.horizontal_fusion.shares or self.program.collectives:
+            return
+        with self.b.goto_block(self.function.entry_basic_block):
+            begun = self.b.call(self.declared(BEGIN_RUN, ir.FunctionType(I64, [POINTER])), [self.function])
+        self.b.call(self.declared(END_RUN, ir.FunctionType(VOID, [POINTER, I64])), [self.function, begun])
 
     # -- memory
     def pointer(self, allocation: BufferAllocation) -> ir.Value:

@@ -52,6 +52,8 @@ class HorizontalFusion:
         """The first position after which some of their memory may be another array's."""
         self._positions: list[int] = []
         self._tables = 0
+        self.shares = False
+        """Whether several threads do some call."""
         self._task: ir.Function | None = None
 
     def admit(self, position: int, read: Set[BufferAllocation], written: Set[BufferAllocation]) -> None:
@@ -91,7 +93,7 @@ class HorizontalFusion:
         if phase.count <= phase.grain:
             b.call(function, [buffers, I64(0), I64(phase.count)])
         else:
-            b.call(self._parallel_for, [function, buffers, I64(phase.count), I64(phase.grain)])
+            self._share(function, buffers, phase.count, phase.grain)
 
     def _forget(self) -> None:
         self._read, self._written, self._positions, self._until = set(), set(), [], inf
@@ -110,7 +112,11 @@ class HorizontalFusion:
             b.store(pointer, _at(b, table, POINTER, I64(k)))
         if self._task is None:
             self._task = _task(module)
-        b.call(self._parallel_for, [self._task, table, I64(first), I64(PIECES)])
+        self._share(self._task, table, first, PIECES)
+
+    def _share(self, task: ir.Function, buffers: ir.Value, count: int, grain: int) -> None:
+        self.shares = True
+        self._b.call(self._parallel_for, [task, buffers, I64(count), I64(grain)])
 
 
 def _at(b: ir.IRBuilder, table: ir.Value, kind: ir.Type, index: ir.Value) -> ir.Value:

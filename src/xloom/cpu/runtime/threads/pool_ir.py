@@ -9,6 +9,7 @@ not be created is not missed.
 from __future__ import annotations
 
 from xloom.cpu.runtime.threads.affinity_ir import FEW
+from xloom.cpu.runtime.threads.program_sharing_ir import program_sharing_ir
 from xloom.cpu.runtime.threads.sharing_ir import sharing_ir
 
 # what a slot holds
@@ -24,9 +25,10 @@ CALLER_SLEEPS = -1 << 31
 def pool_ir(size: int, threads: int, spin_ns: int, finds_out: bool, parallel_for: str = "xloom_parallel_for") -> str:
     """The pool that cuts loops for `size` and runs them on `threads`, which spin for `spin_ns` before they sleep.
 
-    It `finds_out` which loops are worth sharing, or shares all. Loops come to it by the function `parallel_for`.
+    It `finds_out` which loops and programs are worth sharing, or shares all. Loops come to it by the function
+    `parallel_for`.
     """
-    return f"""{sharing_ir()}
+    return f"""{sharing_ir()}{program_sharing_ir(finds_out)}
 ; The size of two cache lines, as processors fetch them in pairs.
 %Slot = type {{ i32, [124 x i8] }}
 ; task, buffers, items, chunks, the caller's rounding
@@ -78,10 +80,13 @@ all:
 look:
   %occupied = load atomic i32, ptr @busy monotonic, align 4
   %is.free = icmp eq i32 %occupied, 0
-  br i1 %is.free, label %choose, label %serial
+  br i1 %is.free, label %see, label %serial
 serial:
   call void @run_chunks(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
   ret void
+see:
+  %by.one = call i1 @runs_alone()
+  br i1 %by.one, label %whole, label %choose
 choose:
   %caller = call ptr @llvm.returnaddress(i32 0)
   %site = call ptr @site(ptr %caller, ptr %task, i64 %count)
@@ -354,6 +359,7 @@ leave:
 define void @xloom_reset_pool() {{
   call void @prepare_sleep()
   call void @remember()
+  call void @remember_programs()
   %slots.bytes = ptrtoint ptr getelementptr ([{size} x %Slot], ptr null, i64 1) to i64
   call void @llvm.memset.p0.i64(ptr @slots, i8 0, i64 %slots.bytes, i1 false)
   %berths.bytes = ptrtoint ptr getelementptr ([{threads} x %Berth], ptr null, i64 1) to i64

@@ -1,0 +1,101 @@
+"""Which programs one thread does as a whole, by the times that runs of them took."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import pytest
+
+from xloom.cpu.runtime.threads.code import pinned_code
+from xloom.cpu.runtime.threads.program_sharing_ir import (
+    BEGIN_RUN,
+    END_RUN,
+    FIRST_RUNS,
+    SHORT_NS,
+    program_sharing_ir,
+)
+from xloom.cpu.runtime.threads.sharing_ir import sharing_ir
+
+_RUN = f"""
+@limit = internal global i64 2
+@busy = internal global i32 0
+@clock = internal global i64 1
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i64 @llvm.umin.i64(i64, i64)
+define internal i64 @now() {{
+  %now = load i64, ptr @clock
+  ret i64 %now
+}}
+define void @prepare() {{
+  call void @remember_programs()
+  ret void
+}}
+define i32 @run(ptr %main, i64 %shared, i64 %alone) {{
+  %begun = call i64 @{BEGIN_RUN}(ptr %main)
+  %is.alone = call i1 @runs_alone()
+  %taken = select i1 %is.alone, i64 %alone, i64 %shared
+  %from = load i64, ptr @clock
+  %to = add i64 %from, %taken
+  store i64 %to, ptr @clock
+  call void @{END_RUN}(ptr %main, i64 %begun)
+  %word = zext i1 %is.alone to i32
+  %is.timed = icmp ne i64 %begun, 0
+  %mark = select i1 %is.timed, i32 2, i32 0
+  %found = or i32 %word, %mark
+  ret i32 %found
+}}
+"""
+Run = Callable[[int, int, int], int]
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    """Runs program `number`, which takes so many nanoseconds shared and alone: 1 if it is alone, 2 if it is timed."""
+    code, prepare = pinned_code(sharing_ir() + program_sharing_ir(True) + _RUN, ("run", "prepare"))
+    ctypes.CFUNCTYPE(None)(prepare)()
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(code)
+
+
+def settled(run: Run, number: int, shared: int, alone: int) -> int:
+    """What is done after the first trial, which begins after `FIRST_RUNS`."""
+    assert {run(number, shared, alone) for _ in range(FIRST_RUNS)} == {0}
+    seen = set()
+    for _ in range(10_000):
+        how = run(number, shared, alone)
+        if not how & 2 and seen:
+            assert seen == ({2, 3} if shared < SHORT_NS else {2})
+            return how
+        seen |= {how} & {2, 3}
+    raise AssertionError("the trial does not end")
+
+
+@pytest.mark.parametrize(
+    ("shared", "alone", "is_alone"),
+    [
+        (100_000, 190_000, 0),
+        (100_000, 80_000, 1),
+        (3_000, 2_000, 1),
+        (100_000, 99_000, 0),
+        (2 * SHORT_NS, SHORT_NS, 0),
+    ],
+)
+def test_a_program_runs_as_it_takes_less_time(run: Run, shared: int, alone: int, is_alone: int) -> None:
+    assert settled(run, shared + alone, shared, alone) == is_alone
+
+
+def test_a_program_that_is_clearly_slower_alone_is_tried_briefly(run: Run) -> None:
+    found = [run(7, 100_000, 190_000) for _ in range(100_000)]
+    assert sum(how & 1 for how in found) < 200
+
+
+def test_what_changes_is_found_out_again(run: Run) -> None:
+    assert settled(run, 9, 100_000, 50_000) == 1
+    found = [run(9, 100_000, 150_000) for _ in range(10_000)]
+    assert found[-1] == 0
+
+
+def test_one_slow_run_decides_nothing(run: Run) -> None:
+    times = iter([100_000] * 30 + [90_000_000] + [100_000] * 10_000)
+    found = [run(11, next(times), 110_000) for _ in range(10_000)]
+    assert found[-1] == 0
