@@ -9,7 +9,7 @@ from xloom.cpu.kernel_modules.choices import chosen as strategy_chosen
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.correlation import correlate, correlation_of
 from xloom.cpu.kernels.convolution.depthwise import depthwise, plan_of
-from xloom.cpu.kernels.convolution.depthwise_adjacent import DepthwiseEmitter, is_adjacent
+from xloom.cpu.kernels.convolution.depthwise_adjacent import depthwise_adjacent, lines_of
 from xloom.cpu.kernels.convolution.edges import edges_of
 from xloom.cpu.kernels.convolution.filter_panels import panel_width
 from xloom.cpu.kernels.convolution.geometry import (
@@ -196,11 +196,11 @@ def _across_groups(
     """Emits a convolution of few features a group, in vectors across groups; False where it is another."""
     window = instruction["window"]
     x, w, sums = arrays
-    if is_adjacent(arithmetic, problem, window):
+    if lines := lines_of(arithmetic, problem, window, sizes):
         strategy_chosen(
             "a feature a group, groups side by side in vectors", "features lie together, and windows are small"
         )
-        DepthwiseEmitter(arithmetic, problem, window, sizes, (x, w, sums)).emit(kernel)
+        depthwise_adjacent(kernel, arithmetic, problem, lines, sizes, (x, w, sums))
     elif plan := plan_of(arithmetic, problem, window, sizes, x):
         strategy_chosen(
             "planes of one feature, one after another", "groups have a feature each, and places lie together"
