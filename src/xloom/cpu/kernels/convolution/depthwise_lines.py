@@ -19,7 +19,7 @@ from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, rolled, share, spaced
 from xloom.hlo.attributes import Window
 from xloom.llvm.routine import within
-from xloom.llvm.symbolic_dimension import SymbolicDimension, greatest, least
+from xloom.llvm.symbolic_dimension import greatest, least
 from xloom.llvm.types import element_pointer, i64
 
 _MOST_ROWS = 14
@@ -162,7 +162,7 @@ class DepthwiseLines:
         self._some_outputs(at, loops, i64(line - rows), self._met(ends=True))
 
     def _met(self, *, begins: bool = False, ends: bool = False) -> list[list[tuple[int, int]]]:
-        """By tap, the rows of a piece that meet an element, and which one after the piece's; where a line begins or ends."""
+        """By tap, the rows of a piece that meet an element, and which one from its first; where lines begin or end."""
         d, found = self._window[-1], []
         first = (self.outputs[-1] - self._rows) * d.stride if ends else 0
         room = int(self._dilated + d.padding_low - first) if ends else 0

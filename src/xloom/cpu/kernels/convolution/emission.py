@@ -10,6 +10,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.correlation import correlate, correlation_of
 from xloom.cpu.kernels.convolution.depthwise import depthwise, plan_of
 from xloom.cpu.kernels.convolution.depthwise_adjacent import depthwise_adjacent, lines_of
+from xloom.cpu.kernels.convolution.depthwise_planes import depthwise_planes, planes_of
 from xloom.cpu.kernels.convolution.edges import edges_of
 from xloom.cpu.kernels.convolution.filter_panels import panel_width
 from xloom.cpu.kernels.convolution.geometry import (
@@ -201,6 +202,9 @@ def _across_groups(
             "a feature a group, groups side by side in vectors", "features lie together, and windows are small"
         )
         depthwise_adjacent(kernel, arithmetic, problem, lines, sizes, (x, w, sums))
+    elif planes := planes_of(arithmetic, problem, window, sizes, x, w):
+        strategy_chosen("planes of one feature, a group per lane", "groups have a feature each, and caches hold planes")
+        depthwise_planes(kernel, planes, arithmetic, problem, sums)
     elif plan := plan_of(arithmetic, problem, window, sizes, x):
         strategy_chosen(
             "planes of one feature, one after another", "groups have a feature each, and places lie together"
