@@ -72,6 +72,14 @@ _own("depthwise-nhwc-stride", _conv(_NHWC, feature_group_count=64, window_stride
 _own("depthwise-1d", _conv(("NWC", "WIO", "NWC"), feature_group_count=64), normal(8, 512, 64), normal(4, 1, 64))
 _own("depthwise-1d-long", _conv(("NCW", "OIW", "NCW"), feature_group_count=16), normal(2, 16, 4096), normal(16, 1, 31))
 _own("depthwise-nhwc-7x7", _conv(_NHWC, feature_group_count=192), normal(1, 28, 28, 192), normal(7, 7, 1, 192))
+_own("depthwise-nhwc-7", _conv(_NHWC, feature_group_count=768), normal(1, 7, 7, 768), normal(7, 7, 1, 768))
+_own("depthwise-nhwc-40x40", _conv(_NHWC, feature_group_count=128), normal(1, 40, 40, 128), normal(5, 5, 1, 128))
+_own(
+    "depthwise-1d-nwc-long",
+    _conv(("NWC", "WIO", "NWC"), feature_group_count=64),
+    normal(2, 1024, 64),
+    normal(31, 1, 64),
+)
 _own("1x1-7x7-deep", _conv(_NHWC), normal(1, 7, 7, 512), normal(1, 1, 512, 2048))
 _own("1x1-14x14", _conv(_NHWC), normal(1, 14, 14, 256), normal(1, 1, 256, 256))
 _own("1x1-56x56", _conv(_NHWC), normal(1, 56, 56, 64), normal(1, 1, 64, 256))
@@ -83,7 +91,12 @@ _own("filter-gradient-depthwise", jax.grad(lambda w, x, y: (_conv(_NHWC, feature
      normal(3, 3, 1, 64), normal(4, 28, 28, 64), normal(4, 28, 28, 64))  # fmt: skip
 _own("filter-gradient-7x7", jax.grad(lambda w, x, y: (_conv(_NHWC, feature_group_count=64)(x, w) * y).sum()),
      normal(9, 9, 1, 64), normal(2, 28, 28, 64), normal(2, 28, 28, 64))  # fmt: skip
-_own("depthwise-nchw-8x8", _conv(_NCHW, feature_group_count=128), normal(1, 128, 12, 12), normal(128, 1, 3, 3))
+_own("filter-gradient-7", jax.grad(lambda w, x, y: (_conv(_NHWC, feature_group_count=512)(x, w) * y).sum()),
+     normal(3, 3, 1, 512), normal(1, 7, 7, 512), normal(1, 7, 7, 512))  # fmt: skip
+_own("filter-gradient-nchw-14", jax.grad(lambda w, x, y: (_conv(_NCHW, feature_group_count=384)(x, w) * y).sum()),
+     normal(384, 1, 3, 3), normal(1, 384, 14, 14), normal(1, 384, 14, 14))  # fmt: skip
+_own("filter-gradient-nchw-7", jax.grad(lambda w, x, y: (_conv(_NCHW, feature_group_count=64)(x, w) * y).sum()),
+     normal(64, 1, 3, 3), normal(64, 64, 7, 7), normal(64, 64, 7, 7))  # fmt: skip
 _own("1x1-stride-batch", _conv(_NCHW, window_strides=(2, 2)), normal(4, 64, 56, 56), normal(128, 64, 1, 1))
 
 # --- sorts
@@ -241,7 +254,6 @@ _own("max-gradient-16-windows", _max_gradient((1, 1, 2, 4), (1, 1, 2, 4)), norma
 _own("max-gradient-12-windows", _max_gradient((1, 1, 2, 4), (1, 1, 2, 4)), normal(4, 16, 56, 48))
 _own("max-gradient-wide", _max_gradient((1, 2, 2, 1), (1, 2, 2, 1)), normal(1, 16, 16, 1500))
 _own("max-gradient-many", _max_gradient((1, 2, 2, 1), (1, 2, 2, 1)), normal(8, 64, 64, 32))
-_own("depthwise-nchw-6", _conv(_NCHW, feature_group_count=128), normal(1, 128, 6, 6), normal(128, 1, 3, 3))
 _own("signal-bf16", _conv(("NCW", "OIW", "NCW")), normal(4, 1, 4096, dtype=_BF16), normal(32, 1, 10, dtype=_BF16))
 _own("3x3-bf16-24", _conv(_NHWC), normal(1, 28, 28, 32, dtype=_BF16), normal(3, 3, 32, 24, dtype=_BF16))
 _own("3x3-bf16-12", _conv(_NHWC), normal(1, 28, 28, 32, dtype=_BF16), normal(3, 3, 32, 12, dtype=_BF16))

@@ -158,6 +158,12 @@ BATCH_GROUPS = {
     "depthwise gradient nchw": ((3, 20, 14, 13), (3, 20, 14, 13), "size=14x13 pad=3_3x3_3", "fb01_io01->fb01", 20),
     "depthwise gradient boxes": ((2, 16, 90, 80), (2, 16, 90, 80), "size=90x80 pad=1_1x1_1", "fb01_io01->fb01", 16),
     "depthwise gradient 1d": ((2, 200, 33), (200, 2, 33), "size=200 pad=3_0", "f0b_0io->0bf", 33),
+    "depthwise gradient 7x7": ((3, 7, 7, 70), (3, 7, 7, 70), "size=7x7 pad=3_3x3_3", "f01b_i01o->01bf", 70),
+    "depthwise gradient 7x7 nchw": ((3, 37, 7, 7), (3, 37, 7, 7), "size=7x7 pad=3_3x3_3", "fb01_io01->fb01", 37),
+    "depthwise gradient few": ((2, 28, 28, 37), (2, 28, 28, 37), "size=28x28 pad=1_1x1_1", "f01b_i01o->01bf", 37),
+    "depthwise gradient pieces": (
+        (1, 37, 29, 28), (1, 37, 15, 14), "size=15x14 pad=2_2x2_3 rhs_dilate=2x2", "fb01_io01->fb01", 37,
+    ),
     "gradient of fours": ((3, 9, 8, 40), (3, 9, 8, 40), "size=9x8 pad=1_1x1_1", "f01b_i01o->01bf", 10),
     "gradient of fours stride": (
         (2, 9, 8, 24), (2, 4, 4, 24), "size=4x4 pad=0_0x1_0 rhs_dilate=2x2", "f01b_i01o->01bf", 6,
@@ -271,11 +277,16 @@ def test_large_kernels_of_one_place(window, labels, kernel):
         ("size=3x3 pad=1_1x1_1", 3), ("size=3x3 stride=2x2 pad=0_1x0_1", 3), ("size=3x3 stride=2x2 pad=1_1x1_1", 3),
         ("size=5x5 pad=2_2x4_1", 5), ("size=5x5 stride=1x2 pad=2_2x3_3", 5), ("size=7x7 pad=3_3x3_3", 7),
         ("size=3x3 pad=2_2x2_2 rhs_dilate=2x2", 3), ("size=7x7 pad=6_6x6_6", 7), ("size=3x3 pad=0_0x5_5", 3),
-        ("size=3x3 pad=1_1x-1_1", 3),
+        ("size=3x3 pad=1_1x-1_1", 3), ("size=3x3 pad=2_1x1_2 lhs_dilate=2x2 rhs_reversal=1x1", 3),
+        ("size=5x5 stride=2x3 pad=2_3x4_1 lhs_dilate=3x2", 5), ("size=4x4 pad=1_1x1_1 lhs_dilate=1x4", 4),
     ],
 )  # fmt: skip
-def test_lines_of_groups_side_by_side(window, kernel, width):
-    check((2, 7, width, 37), (kernel, kernel, 1, 37), window, "b01f_01io->b01f", ", feature_group_count=37")
+@pytest.mark.parametrize("layout", ["adjacent", "planes"])
+def test_lines_of_groups_side_by_side(window, kernel, width, layout):
+    if layout == "adjacent":
+        check((2, 7, width, 37), (kernel, kernel, 1, 37), window, "b01f_01io->b01f", ", feature_group_count=37")
+    else:
+        check((2, 37, 7, width), (37, 1, kernel, kernel), window, "bf01_oi01->bf01", ", feature_group_count=37")
 
 
 @pytest.mark.parametrize("dims", [(1, 9, 7, 130), (3, 6, 6, 130)])

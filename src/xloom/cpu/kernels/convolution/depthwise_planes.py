@@ -27,8 +27,6 @@ from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import greatest
 from xloom.llvm.types import I8, I64, POINTER, i64
 
-_VECTORS = 4
-"""Side by side at the most, where lines are short."""
 _FEW_OUTPUTS = 4
 """Of a line, for which planes that are gone through for each are read too often, but from the first cache."""
 _STAYS = 1 / 2
@@ -68,7 +66,7 @@ def planes_of(
     few = nbytes > _STAYS * arithmetic.target.caches.first and prod(taps) > prod(outputs)
     if nbytes > BOX_BYTES or (few and outputs[-1] < _FEW_OUTPUTS):
         return None
-    vectors = next(n for n in (_VECTORS, 2, 1) if n == 1 or (group.size >= n * lanes and n * nbytes <= BOX_BYTES))
+    vectors = next(n for n in (4, 2, 1) if n == 1 or (group.size >= n * lanes and n * nbytes <= BOX_BYTES))
     local = [
         Axis(t.size, a * lanes, b * lanes if t.b > 0 else -(b * lanes), c * lanes)
         for t, a, b, c in zip(problem.taps, *(row_major(n) for n in (sizes, taps, outputs)), strict=True)
