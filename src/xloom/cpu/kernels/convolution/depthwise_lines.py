@@ -53,9 +53,11 @@ class DepthwiseLines:
         self._high = greatest(self._low, least(line, past))
         self.length = share(line, _LINE if len(self.outputs) == 1 else line)
         registers = arithmetic.target.registers.count
-        held = registers - last.size - 1
+        held = registers - last.size - 1  # beside all taps of a line
         most_rows = min(held, _MOST_ROWS) if 2 * held >= _MOST_ROWS else _MOST_ROWS
-        rows = self._rows_between_edges(line, most_rows) if len(self.outputs) > 1 else 0
+        rows = 0
+        if len(self.outputs) > 1:
+            rows = self._rows_between_edges(line, most_rows) or self._rows_between_edges(line, _MOST_ROWS)
         self._has_edges = rows > 0
         if not rows and last.base_dilation == 1:
             most = least(self._high - self._low, self.length)
@@ -63,7 +65,7 @@ class DepthwiseLines:
         self._rows = rows
 
         def taps_beside(beside: int) -> int:
-            return registers // beside - rows - 1
+            return (registers - 1) // beside - rows - 1
 
         self.beside = next(
             n
@@ -75,9 +77,14 @@ class DepthwiseLines:
 
     @property
     def serves(self) -> bool:
-        """False where it is too much code, or elements of a spread input would be met at a tap of several."""
-        is_short = self._rows * self._window[-1].size <= _MOST_PRODUCTS
-        return is_short and all(d.base_dilation == 1 or d.window_dilation == 1 for d in self._window)
+        """False where it is too much code, most of a line is at its edges, or taps and elements are spread at once."""
+        if self._rows * self._window[-1].size > _MOST_PRODUCTS:
+            return False
+        if not self._has_edges and self.outputs[-1] >= _LEAST_ROWS:
+            inside = self._high - self._low if self._rows else 0
+            if 2 * inside < self.outputs[-1]:
+                return False
+        return all(d.base_dilation == 1 or d.window_dilation == 1 for d in self._window)
 
     def _rows_between_edges(self, line: Any, most: int) -> int:
         """Of pieces of a line of which the first alone has windows that reach out in front, the last behind; or 0."""
