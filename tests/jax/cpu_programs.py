@@ -8,6 +8,7 @@ import tempfile
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from tests.jax import programs
 
@@ -75,6 +76,33 @@ def alignments():
                 assert jnp.from_dlpack(x, copy=False).unsafe_buffer_pointer() == x.ctypes.data and alignment == 64
             except ValueError as error:
                 assert "not aligned to 64 bytes" in str(error) and alignment < 64
+
+
+def denormals():
+    """They are 0 to programs, in all threads, and in what programs call; what moves elements keeps them."""
+    tiny, many = np.full(8, 1e-40, np.float32), np.full((512, 1024), 1e-40, np.float32)
+    small = np.full((64, 64), 1e-20, np.float32)
+
+    def called(x):
+        return jax.pure_callback(lambda v: np.asarray(v) + np.asarray(v), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    for function, x in (
+        (lambda x: x + x, tiny),
+        (lambda x: x * 0.5, many),
+        (lambda x: (x > 0, jnp.where(x > 0, 1, 2), jnp.sign(x), jnp.flip(x), -x), tiny),
+        (lambda x: (jnp.exp(x - 90), jnp.log(x), jnp.sqrt(x)), tiny),
+        (lambda x: (jnp.sum(x, 1), jnp.cumsum(x, 0)), many),
+        (lambda x: (x @ x.T, jnp.linalg.cholesky(x.T @ x)), small),
+        (lambda x: x.at[0].add(x[1]), tiny),
+        (lambda x: x + x, tiny.astype(jnp.bfloat16)),
+        (lambda x: x + x, np.full(4, 1e-7, np.float16)),
+        (lambda x: lax.fori_loop(0, 3, lambda _, v: v * 0.5, x), np.full(4, 2e-38, np.float32)),
+        (called, tiny),
+    ):
+        ours, theirs = (jax.jit(function)(jax.device_put(x, jax.devices(name)[0])) for name in ("cpu", "jaxlib"))
+        for found, wanted in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+            assert np.asarray(found).tobytes() == np.asarray(wanted).tobytes(), (found, wanted)
+    assert tiny[0] + tiny[0] > 0, "the thread keeps them"
 
 
 def as_on_xloom():

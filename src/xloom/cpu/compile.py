@@ -137,7 +137,7 @@ def note_key(identity: str, module: Module, target: Target, key: str) -> bool:
 
 
 def _identity_key(identity: str, target: Target) -> str:
-    return cache.key_of(b"unread", target.key, identity.encode())
+    return cache.key_of(b"unread", target.program_key, identity.encode())
 
 
 def _key(module: Module, target: Target) -> str | None:
@@ -154,7 +154,7 @@ def _key(module: Module, target: Target) -> str | None:
         if instruction.opcode == "constant":
             contents.extend(a.tobytes() for a in constant_arrays(instruction))
     text = module.to_text(print_metadata=False)  # without large constants, whose digits would take long
-    return cache.key_of(target.key, text.encode("utf-8", "surrogateescape"), *contents)
+    return cache.key_of(target.program_key, text.encode("utf-8", "surrogateescape"), *contents)
 
 
 def _found(key: str, module: Module, target: Target) -> LinkedExecutable | None:

@@ -40,10 +40,10 @@ def install_as_cpu() -> None:
 
 
 def _options() -> dict[str, Any]:
-    """What a client is made with: as many devices as jaxlib would make."""
+    """What a client is made with: as many devices as jaxlib would make, of programs that flush denormals as its do."""
     import jax
 
     asked = getattr(jax.config, "jax_num_cpu_devices")  # noqa: B009 - made at run time
     forced = _FORCED_COUNT.findall(XLA_FLAGS.text)
     count = asked if asked >= 0 else forced[-1] if forced else None
-    return {"platform_name": CPU, **({} if count is None else {"num_devices": int(count)})}
+    return {"platform_name": CPU, "flushes_denormals": True, **({} if count is None else {"num_devices": int(count)})}

@@ -76,6 +76,8 @@ class Target:
     """What it can do, by LLVM's names; none of other architectures than x86-64, where nothing depends on them."""
     feature_text: str = ""
     """Features in which it differs from what LLVM knows of `cpu`, as LLVM wants them."""
+    flushes_denormals: bool = False
+    """Programs take denormal floats for 0, as XLA's do on the CPU: their entry functions have it done, no kernel."""
 
     def __hash__(self) -> int:
         return hash((self.triple, self.cpu, self.feature_text, self.caches))
@@ -98,6 +100,11 @@ class Target:
     def is_x86(self) -> bool:
         """True for x86-64, whose own instructions some kernels name."""
         return self.triple.startswith("x86_64")
+
+    @property
+    def is_arm(self) -> bool:
+        """True for 64-bit Arm."""
+        return self.triple.startswith(("aarch64", "arm64"))
 
     @property
     def is_gpu(self) -> bool:
@@ -140,6 +147,11 @@ class Target:
         """What machine code depends on besides its IR: LLVM's version, the processor and its features."""
         version = ".".join(map(str, llvm.llvm_version_info))
         return f"{version} {self.triple} {self.cpu} {self.feature_text} {tuple(self.caches)}".encode()
+
+    @property
+    def program_key(self) -> bytes:
+        """What whole programs depend on besides their modules."""
+        return self.key + (b" flushes" if self.flushes_denormals else b"")
 
     @property
     def runs_here(self) -> bool:

@@ -17,6 +17,7 @@ from xloom.hlo.dtype import from_numpy
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
+from xloom.llvm.target import process_target
 from xloom.passes.all_reduce_combiner import AllReduceCombiner
 from xloom.passes.async_simplification import AsyncSimplification
 from xloom.passes.partitioning import SpmdPartitioning, has_shardings
@@ -79,10 +80,18 @@ class Client:
 
     @staticmethod
     def cpu(
-        devices: int = 1, membership: Membership | None = None, platform_name: str = CpuCompiler.platform_name
+        devices: int = 1,
+        membership: Membership | None = None,
+        platform_name: str = CpuCompiler.platform_name,
+        *,
+        flushes_denormals: bool = False,
     ) -> Client:
-        """Native code on the host, which may be one of several processes."""
-        return Client(CpuCompiler(platform_name=platform_name), devices, membership)
+        """Native code on the host, which may be one of several processes.
+
+        With `flushes_denormals`, programs take denormal floats for 0, as those of jaxlib's CPU do.
+        """
+        target = replace(process_target(), flushes_denormals=flushes_denormals)
+        return Client(CpuCompiler(target, platform_name), devices, membership)
 
     @staticmethod
     def interpreter(devices: int = 1) -> Client:

@@ -211,7 +211,7 @@ class CpuCompiler(Compiler):
         if isinstance(executable, SpmdExecutable | CheckedSpmdExecutable):
             return SpmdNative(executable)
         if not is_spmd(declaration_of(module)):
-            return Native(executable)
+            return Native(executable, self.target)
         raise LoweringError(
             "arrays of dynamic size on several devices have no native code",
             where=module.name,
@@ -226,9 +226,10 @@ class CpuCompiler(Compiler):
 class Native:
     """Native code of one device."""
 
-    def __init__(self, executable: Executable | DynamicExecutable | CheckedExecutable):
+    def __init__(self, executable: Executable | DynamicExecutable | CheckedExecutable, target: Target):
         self.executable = executable
         """Without PJRT around it."""
+        self.target = target
         self.memory = executable.memory
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:

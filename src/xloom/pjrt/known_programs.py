@@ -8,7 +8,6 @@ from xloom.compilation_cache.cache import Cache, key_of
 from xloom.cpu.compile import note_key
 from xloom.hlo.lazy_module import identity_of
 from xloom.hlo.module import Module
-from xloom.llvm.target import process_target
 from xloom.passes.row_major_entry import has_permuted_entry
 from xloom.pjrt.compiler import Native
 from xloom.pjrt.cost import HandOver
@@ -46,5 +45,5 @@ class Request:
         program, module = executable.program, executable.module
         if not isinstance(program, Native) or not program.key or has_permuted_entry(module):
             return  # the last is served by a program on rows
-        if note_key(self.identity, module, process_target(), program.key):
+        if note_key(self.identity, module, program.target, program.key):
             _hand_overs.put(self.key, executable.hand_over.value)

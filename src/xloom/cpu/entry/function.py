@@ -35,6 +35,7 @@ from xloom.cpu.entry.allocation_pointers import AllocationPointers
 from xloom.cpu.entry.collectives import COLLECTIVES, device_counts
 from xloom.cpu.entry.control_flow import conditional, while_loop
 from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedProgram, KernelModule, ThunkCode
+from xloom.cpu.entry.float_environment import entry_function
 from xloom.cpu.entry.fused_dot import fused_dot
 from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
@@ -97,7 +98,7 @@ class EntryBuilder:
         """In all tables of kernels."""
         self._depth = 0
         """Computations around a thunk, those of branches as well."""
-        function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
+        function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), f"{MAIN}.body")
         function.attributes.add("nounwind")
         self.function = function
         self.arguments, _, _, self.arena, self.run = function.args
@@ -128,6 +129,7 @@ class EntryBuilder:
         self.b.ret(I32(0))
         self.b.position_at_end(self.function.entry_basic_block)
         self.b.branch(start)
+        entry_function(self.function, MAIN, self.target)
         self.program.arena_bytes = self._memory.assign_offsets()
         self.kernel_modules.close()
         if self.program.collectives:

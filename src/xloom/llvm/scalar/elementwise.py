@@ -114,8 +114,9 @@ def sign(b: Builder, operator: Operator, x: Value) -> Value:
         return complex_math.sign(b, x)
     zero = constant(0, dtype)
     if dtype.is_float:
-        keep = b.fcmp_unordered("ueq", x, zero)
-        return b.select(keep, x, intrinsic(b, "copysign", constant(1, dtype), x))
+        is_zero = b.fcmp_ordered("oeq", x, zero)  # as denormals are where they are flushed
+        size = b.select(is_zero, zero, constant(1, dtype))
+        return b.select(b.fcmp_unordered("uno", x, zero), x, intrinsic(b, "copysign", size, x))
     positive = b.zext(b.icmp_signed(">", x, zero), x.type)
     if dtype.kind is not Kind.SIGNED:
         return b.zext(b.icmp_unsigned("!=", x, zero), x.type)

@@ -84,12 +84,14 @@ def create(args: Any) -> None:
     if "backend" in options:
         client = makers[options["backend"]](count)
         client.known_as(options["backend"])
-    elif nodes == 1:
-        client = Client.cpu(count, platform_name=platform)
     else:
-        from xloom.pjrt.join import join  # which loads what one process does not need
+        membership = None
+        if nodes > 1:
+            from xloom.pjrt.join import join  # which loads what one process does not need
 
-        client = Client.cpu(count, join(CallbackStore(args), platform, options["node_id"], nodes, count), platform)
+            membership = join(CallbackStore(args), platform, options["node_id"], nodes, count)
+        flushes = bool(options.get("flushes_denormals"))
+        client = Client.cpu(count, membership, platform, flushes_denormals=flushes)
     args.client = put(ClientView(client))
 
 
