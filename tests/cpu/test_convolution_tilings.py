@@ -84,7 +84,7 @@ def test_kernels_are_packed_in_vectors(monkeypatch, kernel, window, labels):
     chosen(monkeypatch, (64, 64, 101), kernel, window, labels)
 
 
-@pytest.mark.parametrize("each", [1, 4, pytest.param(16, marks=WIDE)])
+@pytest.mark.parametrize("each", [2, 4, pytest.param(16, marks=WIDE)])
 def test_kernel_gradients_in_groups_have_a_feature_a_lane(monkeypatch, each):
     """Where tiles of a group would be narrow, or of too few sums."""
     plans, correlate = [], emission.correlate
