@@ -30,6 +30,9 @@ _LONG = frozenset({
 """Elementwise operators that take longer than to load what they give."""
 _ELEMENTWISE = frozenset(name for name, op in OPCODES.items() if op.elementwise and not op.has_effect) - _COMPUTED
 _ALLOWED = _VIEWS | _COMPUTED | _ELEMENTWISE | {"constant", "iota"}
+_OF_ARRAYS = frozenset({"cholesky", "convolution", "dot", "fft", "sort", "topk", "triangular-solve"})
+"""What reads its operands as arrays: those are written in each iteration, unless they are before."""
+_FORWARDING = frozenset({"bitcast", "reshape"})
 _MANY_OPERATORS = 4
 """Elementwise operators in a row that take longer than to load what they give."""
 _MANY_ARRAYS = 8
@@ -41,7 +44,8 @@ _MANY_ARRAYS = 8
 class WhileLoopInvariantCodeMotion(Pass):
     """Computes before a loop what its body computes in each iteration out of state that it passes on unchanged.
 
-    Not what is as quickly computed again as loaded: few elementwise operators on one array, broadcasts, slices.
+    Not what is as quickly computed again as loaded: few elementwise operators on one array, unless a product or the
+    like has them written, broadcasts, slices.
     A loop that never runs takes longer by one iteration's worth; nothing with effects moves, so nothing else changes.
     """
 
@@ -132,7 +136,13 @@ def _reads_of(i: Instruction, operands: Iterable[_Reads]) -> _Reads:
     again = _Reads(arrays, count + 1)
     if i.shape.size == 1 and arrays:
         return again
+    if again.bytes == i.shape.nbytes and _is_read_as_array(i):
+        return own
     return own if again.bytes > i.shape.nbytes or count >= _MANY_OPERATORS or len(arrays) > _MANY_ARRAYS else again
+
+
+def _is_read_as_array(i: Instruction) -> bool:
+    return any(u.opcode in _OF_ARRAYS or (u.opcode in _FORWARDING and _is_read_as_array(u)) for u in i.users)
 
 
 def _is_strided(i: Instruction) -> bool:
