@@ -147,3 +147,33 @@ def test_sums_are_in_the_dtype_of_what_they_fill(name, own, out):
     getattr(torch, name)(x, 0, out=expected)
     getattr(torch, name)(x.to("xla"), 0, out=found)
     assert torch.equal(found.cpu(), expected)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        torch.tensor(0.1, dtype=torch.float64),
+        torch.tensor(-0.0),
+        torch.tensor(float("nan"), dtype=torch.bfloat16),
+        torch.tensor(3.5, dtype=torch.float16),
+        torch.tensor(2**53 + 1),
+        torch.tensor(-7, dtype=torch.int8),
+        torch.tensor(True),
+        torch.tensor(1 + 2j),
+    ],
+)
+def test_a_tensor_of_the_host_is_a_number(number):
+    for dtype in (torch.float32, torch.int64, torch.bfloat16, torch.complex64):
+        host = torch.arange(1, 7).to(dtype)
+        x = host.to("xla")
+        for run in (torch.mul, torch.add, lambda a, b: torch.where(a == a, b, a), lambda a, b: torch.stack((b + a, a))):
+            torch.testing.assert_close(run(x, number).cpu(), run(host, number), equal_nan=True)
+
+
+def test_tensors_of_the_host_take_no_buffers_and_one_program():
+    x = torch.arange(6.0).to("xla")
+    for k in range(5):
+        found = torch.mul(x, torch.tensor(k + 0.25), out=torch.empty_like(x))
+        torch.testing.assert_close(found.cpu(), torch.arange(6.0) * (k + 0.25))
+    assert METRICS.programs == 1
+    assert METRICS.bytes_to_device == 6 * 4  # those of x

@@ -1,5 +1,6 @@
 """Operators on the device against the CPU, where op_db has few cases or none: values and gradients."""
 
+import math
 from itertools import product
 from typing import Any
 
@@ -246,3 +247,18 @@ def test_windows_of_a_few_narrow_elements(size):
 
 def test_a_roll_of_nothing_along_any_dimension():
     assert_as_on_cpu(lambda x: x.roll(0, 1), torch.zeros(0))
+
+
+@pytest.mark.parametrize("shapes", [[(5, 3), (4,), (2, 2, 2)], [(6,)]])
+def test_chunks_of_several_tensors_are_joined(shapes):
+    host = [torch.arange(1.0, 1 + math.prod(dims)).reshape(dims) for dims in shapes]
+    device = [each.to("xla") for each in host]
+    for chunks in (1, 2, 3):
+        wanted = torch.ops.aten._chunk_cat(host, 0, chunks)
+        torch.testing.assert_close(torch.ops.aten._chunk_cat(device, 0, chunks).cpu(), wanted)
+        out = torch.empty_like(wanted, device="xla")
+        torch.ops.aten._chunk_cat(device, 0, chunks, out=out)
+        torch.testing.assert_close(out.cpu(), wanted)
+    along = [torch.arange(24.0).reshape(2, 3, 4), torch.arange(10.0).reshape(2, 5)]
+    found = torch.ops.aten._chunk_cat([each.to("xla") for each in along], 1, 2)
+    torch.testing.assert_close(found.cpu(), torch.ops.aten._chunk_cat(along, 1, 2))

@@ -190,6 +190,18 @@ def cat(g: Graph, tensors, dim: int):
     return g.concat([g.cast(p, dtype) for p in parts], normalized(dim, parts[0].shape.rank))
 
 
+@lowers("aten._chunk_cat.default")
+def chunk_cat(g: Graph, tensors, dim: int, num_chunks: int):
+    """Each cut into chunks along a dimension, the last filled up with zeros; the chunks of all joined, as rows."""
+    dim = normalized(dim, tensors[0].shape.rank)
+    rows = []
+    for x in tensors:
+        padded = g.pad_with(x, [(0, -size % num_chunks if k == dim else 0) for k, size in enumerate(x.shape.dims)], 0)
+        lead = x.shape.dims[:dim]
+        rows.append(g.reshape_to(padded, (*lead, num_chunks, padded.shape.size // math.prod((*lead, num_chunks)))))
+    return cat(g, rows, dim + 1)
+
+
 @lowers("aten.stack.default")
 def stack(g: Graph, tensors, dim: int):
     """Joined along a new dimension."""

@@ -136,5 +136,5 @@ def _kind(each: Any) -> Any:
     if isinstance(each, XlaTensor):
         return each._alias.type
     if isinstance(each, torch.Tensor):
-        return geometry(each)
+        return geometry(each) if each.dim() else (torch.Tensor, each.dtype)
     return type(each) if isinstance(each, (float, complex, torch.Generator)) else repr(each)

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from xloom.torch.lazy.operators.checking import check
 from xloom.torch.lazy.recording import trimming
-from xloom.torch.lazy.recording.signature import Emit, Hoisted, Input, NeedsConstants, Number, Signature
+from xloom.torch.lazy.recording.signature import Emit, Hoisted, HostNumber, Input, NeedsConstants, Number, Signature
 from xloom.torch.lazy.recording.trace import TRACE, Value
 from xloom.torch.lazy.runtime import device_client, random_state
 from xloom.torch.lazy.tensor.layouts import output_types
@@ -37,6 +37,8 @@ _ALIKE_FOR_ALL_INTS = frozenset(
 """Operators that are no shorter for some ints, and raise errors for none."""
 _WIDE = frozenset([torch.float32, torch.float64, torch.int32, torch.int64, torch.complex64, torch.complex128])
 """Types that have every number of 31 bits, if rounded."""
+_EXACT = 1 << 53
+"""Up to here every int is a float of 64 bits, as the numbers of a run are."""
 _BOOLEANS = {True: "True", False: "False"}
 
 _TAKES_HOST_INDICES = ("aten.index.", "aten.index_put", "aten._index_put_impl", "aten._unsafe_index")
@@ -58,6 +60,7 @@ class Recorder:
         self.emit = emit
         self.signatures: dict[tuple, Signature] = {}
         self.host_indices = self.name.startswith(_TAKES_HOST_INDICES)
+        self.hoists_host_numbers = not self.host_indices
         self.constants = _SHORT_POWERS if "pow" in self.name else _UNIT
         bare = op._schema.name.removeprefix("aten::").removeprefix("_foreach_").rstrip("_")
         self.hoists_ints = bare in _ALIKE_FOR_ALL_INTS
@@ -139,6 +142,7 @@ class Recorder:
                 if Number in key:
                     raise
                 self.hoists = self.hoists_by_name = frozenset()
+                self.hoists_host_numbers = False
                 return self.record(args, kwargs)
             signature.outputs = output_types(self.op, args, found, signature)
             trimming.remember(self.signatures, key, signature)
@@ -158,6 +162,7 @@ class Recorder:
         given = [args[k] for k in self.hoists if k < len(args)]
         given += [each for name, each in kwargs.items() if name in self.hoists_by_name]
         dtypes = [value.type.dtype for value in values] + [kwargs.get("dtype") or torch.int64]
+        dtypes += [each.dtype for each in args if each.__class__ is torch.Tensor]
         least, most = (-(2**31), 2**31 - 1) if _WIDE.issuperset(dtypes) else (0, 127)
         if not any(each.__class__ is int and least <= each <= most for each in given):
             return None
@@ -196,6 +201,10 @@ class Recorder:
                 else:
                     self._read(inner, hoist, key, values, scalars)
             key.append(_LIST)
+        elif kind is torch.Tensor and self._is_host_number(each):
+            scalars.append(float(each.item()))
+            key.append(HostNumber)
+            key.append(each.dtype)
         elif isinstance(each, torch.Tensor):
             value = self._value(each)
             values.append(value)
@@ -210,6 +219,15 @@ class Recorder:
     def _hoists(self, number: float, hoist: bool) -> bool:
         """Whether a number is an argument of the run, if the schema takes one there."""
         return hoist and not TRACE.keeps_numbers and number not in self.constants and math.isfinite(number)
+
+    def _is_host_number(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor of the host is an argument of the run as numbers are, which takes no buffer."""
+        if tensor.dim() or not self.hoists_host_numbers or TRACE.keeps_numbers or tensor.device.type != "cpu":
+            return False
+        dtype = tensor.dtype
+        if dtype.is_floating_point:
+            return True
+        return not (dtype.is_complex or dtype is torch.bool) and -_EXACT <= tensor.item() <= _EXACT
 
     def _value(self, tensor: torch.Tensor) -> Value:
         if isinstance(tensor, XlaTensor):
@@ -228,10 +246,13 @@ class Recorder:
         return Signature(self.name, self.emit, template, named, types, len(scalars))
 
     def _template(self, each: Any, hoist: bool, counts: list[int]) -> Any:
+        kind = each.__class__
+        if kind is torch.Tensor and self._is_host_number(each):
+            counts[1] += 1
+            return HostNumber(counts[1] - 1, each.dtype)
         if isinstance(each, torch.Tensor):
             counts[0] += 1
             return Input(counts[0] - 1)
-        kind = each.__class__
         if kind is Number or (kind is float and self._hoists(each, hoist)):
             counts[1] += 1
             return Hoisted(counts[1] - 1, int if kind is Number else float)

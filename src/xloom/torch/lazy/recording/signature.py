@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from xloom.hlo import dtype as dt
 from xloom.hlo.builder import Builder
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
+from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lazy.tensor.array_type import ArrayType, type_of_shape
 from xloom.torch.lowering import Graph, Scalar
 from xloom.torch.metrics import METRICS
@@ -36,6 +39,16 @@ class Hoisted:
     def __init__(self, index: int, kind: type = float):
         self.index = index
         self.kind = kind
+
+
+class HostNumber:
+    """Stands in arguments for a tensor of the host that is the n-th number, and in keys for any; the tensor's dtype."""
+
+    __slots__ = ("dtype", "index")
+
+    def __init__(self, index: int, dtype: torch.dtype):
+        self.index = index
+        self.dtype = dtype
 
 
 class Number(int):
@@ -96,8 +109,8 @@ class Signature:
 
     def build(self, graph: Graph, inputs: Sequence[Instruction], scalars: Sequence[Instruction]) -> Any:
         """Adds its instructions; what it returns. Raises NeedsConstants where numbers cannot be arguments."""
-        args = [_filled(each, inputs, scalars) for each in self.args]
-        kwargs = {name: _filled(each, inputs, scalars) for name, each in self.kwargs.items()}
+        args = [_filled(graph, each, inputs, scalars) for each in self.args]
+        kwargs = {name: _filled(graph, each, inputs, scalars) for name, each in self.kwargs.items()}
         try:
             return self.emit(graph, args, kwargs)
         except Exception as error:
@@ -134,14 +147,16 @@ def _places(results: Sequence[Any]) -> list[int | None]:
     return places
 
 
-def _filled(value: Any, inputs: Sequence[Any], scalars: Sequence[Instruction]) -> Any:
+def _filled(graph: Graph, value: Any, inputs: Sequence[Any], scalars: Sequence[Instruction]) -> Any:
     kind = type(value)
     if kind is Input:
         return inputs[value.index]
     if kind is Hoisted:
         return Scalar(scalars[value.index], value.kind)
+    if kind is HostNumber:
+        return graph.cast(scalars[value.index], hlo_dtype(value.dtype))
     if kind is list or kind is tuple:
-        return [_filled(each, inputs, scalars) for each in value]
+        return [_filled(graph, each, inputs, scalars) for each in value]
     return value
 
 
@@ -151,6 +166,8 @@ def _described(value: Any, inputs: Sequence[ArrayType]) -> Any:
         return inputs[value.index]
     if kind is Hoisted:
         return value.kind.__name__
+    if kind is HostNumber:
+        return f"{value.dtype} of the host"
     if kind is list or kind is tuple:
         return f"[{', '.join(str(_described(each, inputs)) for each in value)}]"
     return value
