@@ -37,6 +37,7 @@ WRAPPERS = [
     "data_parallel",
     "data_parallel_from_the_third_step",
     "data_parallel_on_the_default_device",
+    "data_parallel_with_unused_parameters",
     "synchronised_batch_norm",
     "sharded",
     "tensor_parallel",

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -280,6 +281,35 @@ def data_parallel_on_the_default_device():
         train_alike(torch.nn.parallel.DistributedDataParallel(model), alone)
     finally:
         torch.set_default_device(None)
+
+
+class Branches(torch.nn.Module):
+    """Of three layers one is used each time, or one always; the last never."""
+
+    def __init__(self, alternates):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(3)])
+        self.alternates = alternates
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += self.alternates
+        return self.layers[self.calls // 2 % 2](x)
+
+
+def data_parallel_with_unused_parameters():
+    """Those of which some step has no gradient, where torch is to find out which, or told that they stay the same."""
+    for option in ("find_unused_parameters", "static_graph"):
+        torch.manual_seed(0)
+        alone = Branches(option == "find_unused_parameters")
+        options: dict[str, Any] = {option: True}
+        model = torch.nn.parallel.DistributedDataParallel(deepcopy(alone).to("xla"), **options)
+        train_alike(model, alone)
+        assert all(p.grad is None for p in model.module.layers[2].parameters())
+    strided = torch.empty_strided((2, 0, 3), (1, 2, 2)), torch.empty_strided((2, 3), (1, 2), dtype=torch.int16)
+    assert [each.stride() for each in strided] == [(1, 2, 2), (1, 2)]
+    assert not strided[1]._is_view()
+    assert strided[1].untyped_storage().nbytes() == 12
 
 
 def synchronised_batch_norm():

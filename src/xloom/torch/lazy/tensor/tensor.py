@@ -137,7 +137,7 @@ class DeviceMemory(torch.UntypedStorage):
 
     def __new__(cls, storage: Storage) -> DeviceMemory:
         """The one of a storage."""
-        memory = super().__new__(cls, storage.type.shape.nbytes, device="meta")  # type: ignore[call-arg]
+        memory = super().__new__(cls, storage.type.nbytes, device="meta")  # type: ignore[call-arg]
         memory._storage = storage
         return memory
 
