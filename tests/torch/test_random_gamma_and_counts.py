@@ -7,6 +7,7 @@ import scipy.stats
 import torch
 
 import xloom.torch  # noqa: F401
+from xloom.torch.lowering import rejection
 from xloom.torch.metrics import METRICS
 
 ATEN = torch.ops.aten
@@ -129,3 +130,10 @@ def test_means_of_distributions_have_their_gradients(door):
     function(rate).sum().backward()
     assert rate.grad is not None
     np.testing.assert_allclose(rate.grad.cpu(), [-2.0, -5 / 16], rtol=0.05)
+
+
+def test_more_are_refused_than_were_expected(monkeypatch):
+    """Then there is another round for all, and what was accepted stays."""
+    monkeypatch.setattr(rejection, "_SHARE", 40)  # of counts of mean 10 a quarter is refused
+    sample = drawn("compile", torch.poisson, torch.full((N + 11,), 10.0))
+    assert_counts_are_distributed(sample, scipy.stats.poisson(10.0))

@@ -19,6 +19,7 @@ from xloom.torch.lowering.loops import while_any
 from xloom.torch.lowering.promotion import result_type
 from xloom.torch.lowering.random import uniform_floats
 from xloom.torch.lowering.registry import lowers
+from xloom.torch.lowering.rejection import accepted_values
 from xloom.torch.lowering.special import lgamma_of_positive
 
 _FEW = 10.0
@@ -120,18 +121,17 @@ def _proposed(
     log_probability: Callable[..., Formula],
 ) -> Formula:
     """Counts proposed by `hat(*parameters)`; anything where none is wanted."""
-    g, like = parameters[0].g, parameters[0].array
 
-    def propose(h: Graph, state: list[Instruction]) -> list[Instruction]:
-        count, accepted, *parameters = formulas(h, *state)
+    def propose(h: Graph, state: list[Instruction]) -> tuple[Instruction, Instruction]:
+        parameters = formulas(h, *state)
         under = hat(*parameters)
-        u = _uniform(count) - 0.5
+        u = _uniform(under.a) - 0.5
         to_edge = 0.5 - abs(u)
         proposed = ((under.a * 2 / to_edge + under.b) * u + under.center).floor()
-        height = (1 - _uniform(count)) * under.scale / (under.a / (to_edge * to_edge) + under.b)
+        height = (1 - _uniform(under.a)) * under.scale / (under.a / (to_edge * to_edge) + under.b)
         possible = proposed.least(0).most(under.highest)
         refused = (proposed < 0) | (proposed > under.highest) | (height.log() > log_probability(possible, *parameters))
-        return arrays(count.where(accepted, proposed), accepted | ~refused, *parameters)
+        return proposed.array, refused.array
 
-    state = [like, *arrays(~wanted, *parameters)]
-    return Formula(g, while_any(g, lambda h, state: h.not_(state[1]), propose, state, draws=True)[0])
+    g = wanted.g
+    return Formula(g, accepted_values(g, propose, arrays(*parameters), (~wanted).array, dt.f64))

@@ -9,11 +9,11 @@ import ml_dtypes
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.activation import softmax
-from xloom.torch.lowering.formula import Formula, arrays, formulas
+from xloom.torch.lowering.formula import Formula, formulas
 from xloom.torch.lowering.graph import Graph
-from xloom.torch.lowering.loops import while_any
 from xloom.torch.lowering.random import exponential_floats, normal_floats
 from xloom.torch.lowering.registry import lowers
+from xloom.torch.lowering.rejection import accepted_values
 
 
 @lowers("aten._standard_gamma.default")
@@ -50,17 +50,17 @@ def _draw(alpha: Formula) -> tuple[Formula, Formula]:
     small = alpha < 1
     d = (alpha + 1).where(small, alpha) - 1 / 3
 
-    def propose(h: Graph, state: list[Instruction]) -> list[Instruction]:
-        d, cube, accepted = formulas(h, *state)
+    def propose(h: Graph, state: list[Instruction]) -> tuple[Instruction, Instruction]:
+        (d,) = formulas(h, *state)
         normal = Formula(h, normal_floats(h, d.array.shape.dims, d.array.shape.dtype))
         root = normal / (d * 9).sqrt() + 1
         proposed = root * root * root
         bound = normal * normal * 0.5 + d * (1 - proposed + proposed.log())
         refused = (root <= 0) | (-_exponential(d) >= bound)  # not what is NaN, as it is of an infinite shape
-        return arrays(d, cube.where(accepted, proposed), accepted | ~refused)
+        return proposed.array, refused.array
 
     never = g.full(d.array.shape.dims, False, dt.pred)
-    _, cube, _ = while_any(g, lambda h, state: h.not_(state[2]), propose, [d.array, d.array, never], draws=True)
+    cube = accepted_values(g, propose, [d.array], never, d.array.shape.dtype)
     log_factor = (-_exponential(d) / alpha).where(alpha > 0, -math.inf)
     return d * Formula(g, cube), log_factor.where(small, 0.0)
 
