@@ -263,9 +263,9 @@ pictures: setup ## The pictures of docs: speed.svg of benchmarks/RESULTS.md, and
 soak: setup ## Training, dispatches, compilations, processes, cancelled runs and full disks for MINUTES=60: what grows, is lost or left behind? [ONLY=training,processes] [OUT=soak.json]
 	@$(BIN)/python -m tests.judges.soak --minutes $(or $(MINUTES),60) --only "$(ONLY)" $(if $(OUT),--out "$(OUT)")
 
-judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folder of checkouts> [SAMPLE=300] [SEED=0] [ONLY=optax,lineax] [OUT=build/libraries, to go on from]
+judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folder of checkouts> [SAMPLE=300] [SEED=0] [ONLY=optax,lineax] [AS_CPU=1] [OUT=build/libraries, to go on from]
 	@$(LIBRARIES)/bin/python -m tests.judges.libraries --from "$(FROM)" --sample $(or $(SAMPLE),300) --seed $(or $(SEED),0) \
-	  --libraries "$(ONLY)" --out $(or $(OUT),build/libraries)
+	  --libraries "$(ONLY)" $(if $(AS_CPU),--as-cpu) --out $(or $(OUT),build/libraries)
 
 clean: ## Remove what make made
 	rm -rf $(VENV) $(LIBRARIES) $(MODELS_VENV) $(DOCS_VENV) build/site .pytest_cache .ruff_cache src/xloom/compilation_cache/kernels

@@ -1,6 +1,7 @@
 """Libraries' own test suites on xloom and on the CPU of JAX or torch, the same sample of each.
 
     python -m tests.judges.libraries --from <folder of checkouts> [--sample 300] [--seed 0] [--libraries optax,lineax]
+      [--as-cpu]
 
 The folder has a checkout a library, named as its distribution and at the tag that library_suites.py has. Only what
 passes on the CPU is asked for. Verdicts are kept in the folder `--out`, from which a later call goes on.
@@ -15,24 +16,29 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from tests.judges.jax_tests import AS_CPU, XLOOM
 from tests.judges.library_suites import LIBRARIES, Library
 from tests.judges.suite_runner import Child, Runner, Verdicts, concluded, first_line, python
 
 CHILD = Path(__file__).with_name("library_child.py")
+IN_PLACE_OF_CPU = "xloom-in-place-of-cpu"
 BATCH = 50
 """Tests a child: to import a library takes as long as some of its tests."""
 
 
 def library_child(library: Library, checkouts: Path, _: str, side: str, ids: str, kept: Path) -> Child:
     """A process that runs tests of a library on a side, or lists all."""
-    platforms = "xloom,cpu" if side == "xloom" else "cpu"
+    platforms = {"xloom": XLOOM, IN_PLACE_OF_CPU: AS_CPU}.get(side, {"JAX_PLATFORMS": "cpu"})
     files = [] if ids else library.files(checkouts)
     command = python(CHILD, ids, str(kept), library.door, side, *files)
-    return Child(command, checkouts / library.name, {"JAX_PLATFORMS": platforms})
+    return Child(command, checkouts / library.name, platforms)
 
 
-def judge(library: Library, checkouts: Path, out: Path, sample: int, seed: int, timeout: float) -> Counter[str]:
-    """Counts of one library; prints what passes on the CPU and not here."""
+def judge(
+    library: Library, checkouts: Path, out: Path, sample: int, seed: int, timeout: float, as_cpu: bool = False
+) -> Counter[str]:
+    """Counts of one library; prints what passes on the CPU and not here: on the platform, or `as_cpu`."""
+    side = IN_PLACE_OF_CPU if as_cpu and library.door == "jax" else "xloom"
     runner = Runner(partial(library_child, library, checkouts.resolve()), out, timeout)
     ids = runner.sample(library.name, sample, "cpu", seed)
     total: Counter[str] = Counter()
@@ -40,7 +46,7 @@ def judge(library: Library, checkouts: Path, out: Path, sample: int, seed: int, 
         batch = ids[start : start + BATCH]
         theirs = runner.verdicts(library.name, "cpu", batch)
         wanted = [name for name in batch if theirs[name]["verdict"] == "pass"]
-        total += compare(library, wanted, theirs, runner.verdicts(library.name, "xloom", wanted))
+        total += compare(library, wanted, theirs, runner.verdicts(library.name, side, wanted))
     print(f"{library.name} {version(library.name)}: {_line(total)}", flush=True)
     return total
 
@@ -80,12 +86,13 @@ def main() -> int:
     parser.add_argument("--libraries", default="", help="names, separated by commas; all that are there")
     parser.add_argument("--sample", type=int, default=300, help="how many tests of a library; 0 for all")
     parser.add_argument("--seed", type=int, default=0, help="chooses another sample")
+    parser.add_argument("--as-cpu", action="store_true", help="xloom in the place of JAX's CPU")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that a test may take")
     parser.add_argument("--out", default=Path("libraries"), type=Path, help="folder for verdicts")
     parser.add_argument("--json", type=Path, help="file for the counts of each library")
     options = parser.parse_args()
     chosen = options.libraries.split(",") if options.libraries else [known.name for known in LIBRARIES]
-    run = partial(judge, sample=options.sample, seed=options.seed, timeout=options.timeout)
+    run = partial(judge, sample=options.sample, seed=options.seed, timeout=options.timeout, as_cpu=options.as_cpu)
     table = {
         library.name: run(library, options.checkouts, options.out)
         for library in LIBRARIES

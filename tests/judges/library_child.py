@@ -20,8 +20,17 @@ from suite_reporter import Reporter
 NO_OPTIONS_OF_THEIRS = ["-o", "addopts=", "-o", "xfail_strict=false", "--rootdir=.", "-W", "ignore", "-p", "no:xdist"]
 
 
-def default_platform_is_ours() -> Callable[[], Any]:
-    """What suites set for the CPU holds for the platform; the answer changes where it compiles."""
+def compilations() -> Callable[[], Any]:
+    """What changes where JAX compiles."""
+    import jax
+
+    events: Counter[str] = Counter()
+    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: events.update([event]))
+    return lambda: sum(count for event, count in events.items() if "backend_compile" in event)
+
+
+def make_default_platform_ours() -> None:
+    """What suites set for the CPU holds for the platform."""
     import jax
 
     update = type(jax.config).update
@@ -34,9 +43,6 @@ def default_platform_is_ours() -> Callable[[], Any]:
         update(config, name, value)
 
     type(jax.config).update = update_ours  # type: ignore[method-assign]
-    events: Counter[str] = Counter()
-    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: events.update([event]))
-    return lambda: sum(count for event, count in events.items() if "backend_compile" in event)
 
 
 class SeedsAreTheSame:
@@ -84,9 +90,11 @@ def main() -> int:
     sys.path.pop(0)
     traces: Callable[[], Any] | None = None
     plugins: list[Any] = [SeedsAreTheSame()]
-    if side == "xloom" and door == "jax":
-        traces = default_platform_is_ours()
-        plugins.append(PlatformIsKnown())
+    if side != "cpu" and door == "jax":
+        traces = compilations()
+        if side == "xloom":
+            make_default_platform_ours()
+            plugins.append(PlatformIsKnown())
     elif side == "xloom":
         import xloom.torch  # noqa: F401 - makes the device
         from xloom.torch.metrics import METRICS
