@@ -56,10 +56,13 @@ class Operands:
             and 0 < stride < tiling.rows.x * tile.rows
             and stride % tiling.rows.x == 0
         )
-        # of places that rows share, LLVM loads each scalar once: where there are no registers for all, it spills sums
-        held = (tile.rows * tile.vectors + tile.rows + tile.vectors) * tile.arithmetic.parts + SHORT
-        most = 1 if shared and held > tile.arithmetic.target.registers.count else SHORT
-        walk_window(self.phase.b, loops, pointers, lambda p: self.multiply(sums, *p), most)
+        # of places that rows share, LLVM loads each scalar once, and of taps side by side in rows that lie apart the
+        # vectors of all taps before the first product: where there are no registers for all, it spills sums
+        apart = tiling.name == "features" and stride == 1 and tiling.rows.x > 1
+        sums_held, registers = tile.rows * tile.vectors, tile.arithmetic.target.registers.count
+        more = tile.rows + tile.vectors + SHORT if shared else 2 * tile.vectors + 1
+        spills = (shared or apart) and (sums_held + more) * tile.arithmetic.parts > registers
+        walk_window(self.phase.b, loops, pointers, lambda p: self.multiply(sums, *p), 1 if spills else SHORT)
 
     def multiply(self, sums: Sums, pointer: ir.Value, kernel: ir.Value) -> None:
         """Adds the products of a tap: of the input at `pointer`, and of the kernel at `kernel`."""
