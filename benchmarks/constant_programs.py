@@ -97,6 +97,8 @@ _own("filter-gradient-nchw-14", jax.grad(lambda w, x, y: (_conv(_NCHW, feature_g
      normal(384, 1, 3, 3), normal(1, 384, 14, 14), normal(1, 384, 14, 14))  # fmt: skip
 _own("filter-gradient-nchw-7", jax.grad(lambda w, x, y: (_conv(_NCHW, feature_group_count=64)(x, w) * y).sum()),
      normal(64, 1, 3, 3), normal(64, 64, 7, 7), normal(64, 64, 7, 7))  # fmt: skip
+_own("input-gradient-patches", jax.grad(lambda x, w, y: (_conv(_NHWC, window_strides=(4, 4))(x, w) * y).sum()),
+     normal(1, 112, 112, 3), normal(4, 4, 3, 64), normal(1, 28, 28, 64))  # fmt: skip
 _own("1x1-stride-batch", _conv(_NCHW, window_strides=(2, 2)), normal(4, 64, 56, 56), normal(128, 64, 1, 1))
 
 # --- sorts

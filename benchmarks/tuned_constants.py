@@ -119,6 +119,7 @@ TUNED = (
     Tuned("cpu.kernels.convolution.tile_loop", "_STAYS", "own/1x1-56x56", others=(1 / 4096, 4)),
     Tuned("cpu.kernels.convolution.tile_product", "_TRANSPOSED", "own/3x3-nchw-deep"),
     Tuned("cpu.kernels.convolution.strided_compaction", "_GRAIN", "own/1x1-stride-batch"),
+    Tuned("cpu.kernels.convolution.tiling", "_LEAST_DOTS", "own/input-gradient-patches", others=(1, 8)),
     Tuned("cpu.kernels.convolution.tiling", "_LONG", "own/signal-bf16"),
     Tuned("cpu.kernels.convolution.tiling", "_FEWEST", "own/3x3-bf16-24 own/3x3-bf16-12"),
     Tuned(

@@ -78,8 +78,23 @@ class Operands:
                 fetch(b, b.gep(kernel, [self.ahead], source_etype=I8), near=False)
             scalars = spaced(b, pointer, self.x.dtype, tiling.rows.x)
             sums.multiply(b, lambda r: self._scalar(self.x, scalars(r)), lambda v: self._vector(kernel, v))
+        elif tiling.name == "dots":
+            features, lines = (
+                spaced(b, kernel, self.w.dtype, tiling.columns.w),
+                spaced(b, pointer, self.x.dtype, tiling.rows.x),
+            )
+            vectors = [self._along(self.w, features(v)) for v in range(tiling.tile.vectors)]
+            for r in range(tiling.tile.rows):
+                value = self._along(self.x, lines(r))
+                for v, vector in enumerate(vectors):
+                    total = tiling.tile.arithmetic.multiply_add(b, value, vector, sums.get(b, r, v))
+                    sums.set(b, r, v, total)
         else:
             self._lane_by_lane(sums, pointer, kernel)
+
+    def _along(self, array: Array, pointer: ir.Value) -> Parts:
+        tile = self.tiling.tile
+        return tile.arithmetic.load(self.phase.b, pointer, array.dtype, i64(0), tile.lanes)
 
     def _scalar(self, array: Array, pointer: ir.Value) -> Parts:
         return self.tiling.tile.arithmetic.adjacent(self.phase.b, pointer, array.dtype, I64(0), 1)
@@ -123,6 +138,9 @@ class Operands:
     def store(self, sums: Sums, y: ir.Value) -> None:
         """Writes the sums to the output from offset `y` on."""
         b, tiling, tile = self.phase.b, self.tiling, self.tiling.tile
+        if tiling.name == "dots":
+            self._store_dots(sums, y)
+            return
         if tiling.columns.y != tiling.unit:
             transposes = tiling.rows.y == 1 and tile.arithmetic.parts == 1 and tile.rows >= _TRANSPOSED
             (self._transpose if transposes else self._scatter)(sums, y)
@@ -133,6 +151,18 @@ class Operands:
             line = lines(r)
             for v, left in enumerate(tiling.lefts):
                 tile.arithmetic.store(b, line, self.y.dtype, i64(left), sums.get(b, r, v), self._mask())
+
+    def _store_dots(self, sums: Sums, y: ir.Value) -> None:
+        """The sum over the lanes of each."""
+        b, tiling, tile, array = self.phase.b, self.tiling, self.tiling.tile, self.y
+        places = [(r, v) for r in range(tile.rows) for v in range(tile.vectors)]
+        pointer = element_pointer(b, array.pointer(self.phase), array.dtype, y)
+        lines = spaced(b, pointer, array.dtype, tiling.rows.y)
+        for first in range(0, len(places), tile.lanes):
+            some = places[first : first + tile.lanes]
+            totals = tile.arithmetic.totals(b, [sums.get(b, r, v) for r, v in some])
+            for (r, v), total in zip(some, totals, strict=True):
+                tile.arithmetic.store(b, lines(r), array.dtype, i64(v * tiling.columns.y), total)
 
     def _transpose(self, sums: Sums, y: ir.Value) -> None:
         """Transposed in registers, as the rows are adjacent in the output and not the columns."""

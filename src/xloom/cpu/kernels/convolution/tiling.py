@@ -3,10 +3,12 @@
 features   rows are places of the output, vectors its features: scalars of the input times kernel, packed or as it lies
 spatial    rows are features, vectors run along a spatial dimension: scalars of the kernel times input
 channels   rows are places, vectors run over groups of few features: input times packed kernel, lane by lane
+dots       rows are places, columns features, of which there are few: vectors run along what is summed
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from xloom.cpu.kernels.convolution.geometry import Convolution, OutputAxis, plain
@@ -17,7 +19,7 @@ from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
 from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.cpu.kernels.matmul.tile import TALLEST, Tile, extent, fitting, needed_lanes, share
 from xloom.hlo.dtype import f32
-from xloom.llvm.symbolic_dimension import greatest, if_less
+from xloom.llvm.symbolic_dimension import greatest, if_less, least
 
 
 class Tiling(NamedTuple):
@@ -60,6 +62,8 @@ def tiling(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
     """The best tiling for a convolution."""
     if _in_small_groups(arithmetic, problem):
         return _channels(arithmetic, problem, w)
+    if _are_dots(arithmetic, problem, w):
+        return _dots(arithmetic, problem)
     if problem.output.c != 1 and arithmetic.pack_factor == 1:
         axes = problem.spatial_axes([t.b for t in problem.taps])
         along = [a for a in axes if len(a.classes) == 1 and a.x == 1 and a.y == 1]
@@ -101,6 +105,32 @@ def _in_small_groups(arithmetic: Arithmetic, problem: Convolution) -> bool:
     size, each, lanes = problem.feature.size, problem.output.size, arithmetic.lanes
     adjacent = problem.feature.a == 1 and problem.output.c == 1
     return problem.feature_groups and adjacent and each < lanes and lanes % each == 0 and size <= min(8, 4 * each)
+
+
+_LEAST_DOTS = 2
+"""Vectors of products for each sum, from which on it costs little to add up their lanes."""
+
+
+def _are_dots(arithmetic: Arithmetic, problem: Convolution, w: Array) -> bool:
+    """True where outputs would leave most lanes of a vector idle, and what is summed fills vectors in both operands."""
+    lanes, feature = arithmetic.lanes, problem.feature
+    if 2 * problem.output.size >= lanes or feature.size < lanes or arithmetic.parts * arithmetic.pack_factor > 1:
+        return False
+    if feature.a != 1 or feature.b != 1 or w.dtype is not arithmetic.dtype or feature.size % lanes != 0:
+        return False
+    taps = prod(min(c.taps for c in d.classes) for d in problem.dims)
+    return taps * feature.size >= _LEAST_DOTS * lanes
+
+
+def _dots(arithmetic: Arithmetic, problem: Convolution) -> Tiling:
+    lanes, outputs = arithmetic.lanes, int(problem.output.size)
+    axes = problem.spatial_axes([t.b for t in problem.taps])
+    rows = axes.pop()
+    height = int(share(rows.least, least(TALLEST, greatest(1, arithmetic.most_sums // outputs - 1))))
+    feature = Axis(problem.feature.size // lanes, lanes, lanes, 0)
+    others = (plain(problem.group), plain(problem.batch), *axes)
+    tile = Tile(arithmetic, height, outputs, lanes)
+    return Tiling("dots", tile, rows, plain(problem.output), others, feature, problem.w_base, unit=lanes)
 
 
 def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:

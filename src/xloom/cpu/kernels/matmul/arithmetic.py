@@ -188,6 +188,27 @@ class Arithmetic:
             value = self.add(b, *halves)
         return [b.extract_element(x, I32(0)) for x in value]
 
+    def totals(self, b: ir.IRBuilder, vectors: Sequence[Parts]) -> list[Parts]:
+        """The sums over the lanes of at most as many vectors as they have lanes, added up side by side."""
+        lanes, rows = vectors[0][0].type.count, list(vectors)
+        while len(rows) & (len(rows) - 1):
+            rows.append(rows[-1])
+        steps = lanes.bit_length() - len(rows).bit_length()
+        while len(rows) > 1:
+            pairs = zip(rows[::2], rows[1::2], strict=True)
+            rows = [
+                self.add(
+                    b,
+                    *([shuffled(b, x, range(k, 2 * lanes, 2), y) for x, y in zip(*pair, strict=True)] for k in (0, 1)),
+                )
+                for pair in pairs
+            ]
+        [total] = rows
+        for _ in range(steps):
+            lanes //= 2
+            total = self.add(b, *([shuffled(b, x, range(k, 2 * lanes, 2)) for x in total] for k in (0, 1)))
+        return [[b.extract_element(x, I32(k)) for x in total] for k in range(len(vectors))]
+
     def _fused(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
         if self.dtype.is_integer:
             return b.add(total, b.mul(x, y))
