@@ -52,6 +52,8 @@ CASES = {
         (1, 9, 10, 64), (7, 7, 3, 64), "size=7x7 pad=3_4x3_4 lhs_dilate=2x2 rhs_reversal=1x1", "b01f_01oi->b01f",
     ),
     "one output": ((2, 9, 17, 48), (1, 5, 3, 48), "size=5x3 pad=2_2x1_1", "b01f_o01i->bf01"),
+    "few outputs of lines": ((1, 9, 10, 64), (3, 3, 64, 3), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),
+    "patches": ((2, 32, 5, 6), (32, 3, 4, 4), "size=4x4 pad=3_3x3_3 lhs_dilate=4x4", "bf01_io01->bf01"),
     "few outputs nchw": ((2, 32, 9, 10), (32, 3, 3, 3), "size=3x3 pad=1_2x1_2 lhs_dilate=2x2", "bf01_io01->bf01"),
     "valid": ((2, 17, 18, 3), (5, 2, 3, 33), "size=5x2", "b01f_01io->b01f"),
     "stride": ((1, 23, 30, 3), (7, 7, 3, 16), "size=7x7 stride=2x3 pad=3_2x3_3", "b01f_01io->b01f"),

@@ -6,6 +6,7 @@ tiling.py                 which axes of the output are a tile's rows and vectors
 padding.py                a copy of the input with its padding
 strided_compaction.py     a copy of the input without what no window meets
 edges.py                  copies of what single tiles meet at the edges of the input, where that is enough
+filter_lines.py           a filter in lines of what is summed, for few output features
 filter_panels.py          filters that come packed
 packed_filter.py          the filter, packed
 filter_prefetch.py        lines of a large filter, fetched by the tiles before those that read them

@@ -12,6 +12,7 @@ from xloom.cpu.kernels.convolution.depthwise import depthwise, plan_of
 from xloom.cpu.kernels.convolution.depthwise_adjacent import depthwise_adjacent, lines_of
 from xloom.cpu.kernels.convolution.depthwise_planes import depthwise_planes, planes_of
 from xloom.cpu.kernels.convolution.edges import edges_of
+from xloom.cpu.kernels.convolution.filter_lines import filter_in_lines, in_lines
 from xloom.cpu.kernels.convolution.filter_panels import panel_width
 from xloom.cpu.kernels.convolution.geometry import (
     Convolution,
@@ -24,7 +25,7 @@ from xloom.cpu.kernels.convolution.geometry import (
 from xloom.cpu.kernels.convolution.padding import Extent, padded
 from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, stride_of, thinned
 from xloom.cpu.kernels.convolution.tile_loop import convolve
-from xloom.cpu.kernels.convolution.tiling import pair_axis, pairs_of, tiling, vectors_along
+from xloom.cpu.kernels.convolution.tiling import could_be_dots, pair_axis, pairs_of, tiling, vectors_along
 from xloom.cpu.kernels.convolution.zeros import multiply_zeros
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
@@ -128,22 +129,33 @@ def _form_sums(
     edges = chosen = None
     pairs = pair_axis(problem) if paired else None
     is_read = x.dtype is held and (pairs != -1 or problem.feature.a == 1)
+    are_dots = not problem.in_panels and could_be_dots(arithmetic, problem)
+    is_input_moved = are_dots and problem.feature.a != 1
+    if is_input_moved:
+        is_input_moved = problem.group.size == 1 and tiling(arithmetic, problem, w).name != "spatial"
+        are_dots = is_input_moved
+    is_filter_moved = are_dots and (problem.feature.b != 1 or w.dtype is not arithmetic.dtype)
+    if is_filter_moved:
+        w = filter_in_lines(kernel, arithmetic, problem, w)
+        problem = in_lines(problem)
     if is_read and reaches_out and nbytes < large:
         chosen = tiling(arithmetic, problem, w)
         edges = edges_of(problem, chosen, sides, x)
-    if edges is None and (reaches_out or not is_read):
+    if edges is None and (reaches_out or not is_read or is_input_moved):
         is_far = nbytes >= largest and problem.feature.b > problem.output.b  # scalars of it, page by page
         # of one image, planes with padding are as quick at the most, and take more memory
         is_better = nbytes >= large or (reaches_out and problem.batch.size == 1)
-        is_moved = is_far or _is_moved_last(arithmetic, instruction, problem, lhs.rank - 1, is_better)
+        is_moved = is_far or is_input_moved or _is_moved_last(arithmetic, instruction, problem, lhs.rank - 1, is_better)
         order = _order(arithmetic, instruction, lhs, is_moved, pairs)
         if reaches_out and order[-1] != lhs.rank - 1 and nbytes < large:  # what is copied to be moved needs no padding
             strides = _strides(order, lhs.dims)
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
+            problem = in_lines(problem) if is_filter_moved else problem
             chosen = tiling(arithmetic, problem, w)
             edges = edges_of(problem, chosen, sides, Array("operand", 0, held))
         if edges is None:
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, order))
+            problem = in_lines(problem) if is_filter_moved else problem
             chosen = None
         else:
             extents = _met(lhs, labels, ())

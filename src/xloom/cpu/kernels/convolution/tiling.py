@@ -111,15 +111,19 @@ _LEAST_DOTS = 2
 """Vectors of products for each sum, from which on it costs little to add up their lanes."""
 
 
-def _are_dots(arithmetic: Arithmetic, problem: Convolution, w: Array) -> bool:
-    """True where outputs would leave most lanes of a vector idle, and what is summed fills vectors in both operands."""
+def could_be_dots(arithmetic: Arithmetic, problem: Convolution) -> bool:
+    """True where outputs would leave most lanes of a vector idle, and what is summed fills vectors."""
     lanes, feature = arithmetic.lanes, problem.feature
     if 2 * problem.output.size >= lanes or feature.size < lanes or arithmetic.parts * arithmetic.pack_factor > 1:
         return False
-    if feature.a != 1 or feature.b != 1 or w.dtype is not arithmetic.dtype or feature.size % lanes != 0:
-        return False
     taps = prod(min(c.taps for c in d.classes) for d in problem.dims)
-    return taps * feature.size >= _LEAST_DOTS * lanes
+    return feature.size % lanes == 0 and taps * feature.size >= _LEAST_DOTS * lanes
+
+
+def _are_dots(arithmetic: Arithmetic, problem: Convolution, w: Array) -> bool:
+    """The same, and it lies together in both operands."""
+    is_read = problem.feature.a == problem.feature.b == 1 and w.dtype is arithmetic.dtype
+    return is_read and could_be_dots(arithmetic, problem)
 
 
 def _dots(arithmetic: Arithmetic, problem: Convolution) -> Tiling:
