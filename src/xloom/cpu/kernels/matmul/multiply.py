@@ -24,6 +24,7 @@ from xloom.cpu.kernels.matmul.operands import (
 from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
 from xloom.cpu.kernels.matmul.vector import is_few_vectors, is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
+from xloom.llvm.cache_lines import LINE
 from xloom.llvm.symbolic_dimension import number
 
 _SHARE = 4
@@ -109,8 +110,22 @@ def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> t
             blocked,
             f"the processor adds pairs of products of {a.dtype.name}, for which operands are put side by side",
         )
+    if _evicts_itself(arithmetic, product, a):
+        return blocked, "the left operand has rows side by side and its depth pages apart, which evict one another"
     in_place, why = _is_read_in_place(arithmetic, product, b)
     return (direct if in_place else blocked), f"the right operand {why}"
+
+
+def _evicts_itself(arithmetic: Arithmetic, product: Product, a: Array) -> bool:
+    """True where tiles read a few rows' scalars of lines that share few places of the caches, as they lie pages apart.
+
+    They are gone until the next tile reads what is beside in the same lines.
+    """
+    row, depth, caches = inner(product.rows), inner(product.depth), arithmetic.target.caches
+    apart = depth.a * a.dtype.bytes
+    if a.is_made or row.a != 1 or row.size * a.dtype.bytes <= LINE or depth.size * apart <= caches.second:
+        return False
+    return apart % (caches.first // caches.ways) == 0
 
 
 def _is_better_in_pairs(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bool:
