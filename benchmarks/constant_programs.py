@@ -203,6 +203,18 @@ def _sines(count: int) -> Callable[[Any], Any]:
     return lambda x: reduce(lambda y, k: jnp.sin(y * k) + y, range(2, 2 + count), x)
 
 
+def _weighted_mean(count: int, weight: Callable[[Any], Any] = lambda d: jnp.exp(-d * d)) -> Callable[[Any], Any]:
+    """Of neighbouring rows, by how far they are from each."""
+
+    def run(x: Any) -> Any:
+        rows = x.shape[0] - count
+        parts = [x[k : k + rows] for k in range(count)]
+        weights = [weight(part - parts[0]) for part in parts]
+        return sum(w * part for w, part in zip(weights, parts, strict=True)) / sum(weights)
+
+    return run
+
+
 def _layers(count: int, *, split: bool = False) -> Callable[..., Any]:
     def run(x: Any, w: Any) -> Any:
         made = []
@@ -216,6 +228,8 @@ def _layers(count: int, *, split: bool = False) -> Callable[..., Any]:
 
 _own("chain-100", _chain(100), normal(1 << 14))
 _own("sines-30", _sines(30), normal(1 << 14))
+_own("weighted-mean-40", _weighted_mean(40), normal(104, 128))
+_own("weighted-mean-25-of-sigmoids", _weighted_mean(25, lambda d: jax.nn.sigmoid(d * 3)), normal(104, 128))
 _own("small-nests-100", lambda x: [jnp.cumsum(x[k : k + 50] * k) + jnp.sort(x[:50]) for k in range(100)], normal(200))
 _own("results-40", lambda *x: [a * 2 + b for a, b in pairwise(x)], *(normal(1000) for _ in range(41)))
 

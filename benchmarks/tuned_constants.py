@@ -44,6 +44,13 @@ TUNED = (
         "codegen.fusion.producer_consumer", "NODE_LIMIT", "scan/linear-recurrence own/recurrence", ("run", "compile")
     ),
     Tuned(
+        "codegen.fusion.producer_consumer",
+        "_COSTLY",
+        "own/weighted-mean-40 own/weighted-mean-25-of-sigmoids",
+        ("run", "compile"),
+        (2, 100),
+    ),
+    Tuned(
         "codegen.fusion.producer_consumer", "COST_LIMIT", "simulation/black-scholes own/sines-30", ("run", "compile")
     ),
     Tuned(
@@ -367,7 +374,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernel_modules.shape_generic._MOST",
         "cpu.runtime.threads.rendezvous_ir.SPINS",
     ),
-    "how loops and programs are tried that a pool may share: it decides how soon the faster way is found, and not which one it is": (
+    "how loops and programs are tried that a pool may share: how soon the faster way is found, not which one it is": (
         "cpu.runtime.threads.sharing_ir.SITES",
         "cpu.runtime.threads.sharing_ir.WARM_NS",
         "cpu.runtime.threads.sharing_ir.TIMED_NS",

@@ -28,6 +28,7 @@ from unicorn.unicorn import Uc
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.entry.emitted_program import MAIN
 from xloom.cpu.machine_code import serialized
+from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_RUN, END_RUN
 from xloom.hlo.module import Module
 from xloom.llvm import jit
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -57,6 +58,12 @@ body:
   br label %head
 end:
   ret ptr %to
+}}
+define i64 @{BEGIN_RUN}(ptr %main) {{
+  ret i64 0
+}}
+define void @{END_RUN}(ptr %main, i64 %begun) {{
+  ret void
 }}
 define void @xloom_parallel_for(ptr %task, ptr %buffers, i64 %count, i64 %grain) {{
   %some = icmp sgt i64 %count, 0

@@ -60,3 +60,33 @@ def test_what_takes_many_instructions_is_in_shorter_expressions():
     assert max(costs) < 640
     given = np.linspace(0.5, 1, 12, dtype=np.float32)
     assert np.allclose(xl.compile(m)(given), xl.evaluate(m, given), rtol=1e-4)
+
+
+def test_sums_that_share_their_terms_are_cut_together():
+    """A weighted mean of many exponentials: each is computed once, and two sums are stored where they are cut."""
+    count = 40
+    terms = [
+        f"part{k} = f32[64,64] slice(x), slice={{[{k}:{k + 64}], [0:64]}} d{k} = f32[64,64] subtract(part{k}, x0) "
+        f"m{k} = f32[64,64] multiply(d{k}, d{k}) n{k} = f32[64,64] negate(m{k}) w{k} = f32[64,64] exponential(n{k}) "
+        f"p{k} = f32[64,64] multiply(w{k}, part{k})"
+        for k in range(count)
+    ]
+    sums = [
+        f"{name}{k} = f32[64,64] add({name}{k - 1 if k > 1 else '.0'}, {of}{k})"
+        for name, of in (("above", "p"), ("below", "w"))
+        for k in range(1, count)
+    ]
+    starts = "above.0 = f32[64,64] add(p0, p0) below.0 = f32[64,64] add(w0, w0)"
+    m = xl.parse(
+        f"""ENTRY e {{ x = f32[104,64] parameter(0) x0 = f32[64,64] slice(x), slice={{[0:64], [0:64]}}
+        {" ".join(terms)} {starts} {" ".join(sums)}
+        ROOT r = f32[64,64] divide(above{count - 1}, below{count - 1}) }}"""
+    )
+    schedule, *_ = lowered(prepared(m), process_target())
+    groups = [thunk for thunk in schedule.thunks if isinstance(thunk, FusionGroup)]
+    stored = [root.opcode for group in groups for root in group.roots]
+    assert "exponential" not in stored
+    computed = [i for group in groups for i in (*group.roots, *group.inlined) if i.opcode == "exponential"]
+    assert len(computed) == count
+    given = np.random.default_rng(0).normal(size=(104, 64)).astype(np.float32)
+    assert np.allclose(xl.compile(m)(given), xl.evaluate(m, given), rtol=1e-4)

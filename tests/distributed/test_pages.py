@@ -37,7 +37,12 @@ def test_the_page_under_a_launcher(tmp_path):
     shell = f'exec {sys.executable} {program} localhost:{free_port()} "$PMI_SIZE" "$PMI_RANK"'
     variables = {**os.environ, "JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": "2"}
     done = subprocess.run(
-        [launcher, "-n", "2", "sh", "-c", shell], env=variables, capture_output=True, text=True, check=False, timeout=600
+        [launcher, "-n", "2", "sh", "-c", shell],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
 

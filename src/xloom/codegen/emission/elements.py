@@ -214,7 +214,9 @@ class ElementEmitter:
             return (yield self._value(node.then if condition else node.otherwise))
         chosen = yield self._choice(node)
         if chosen is not None:
-            return element_access.load(b, self.pointers(chosen[0]), node.dtype, chosen[1])
+            source, apart, along = chosen
+            index = b.add(apart, (yield self._index(along)), flags=["nsw"]) if along.terms else apart
+            return element_access.load(b, self.pointers(source), node.dtype, index)
         if isinstance(node.then, Constant) and isinstance(node.otherwise, Constant):
             first, second = (yield self._value(node.then)), (yield self._value(node.otherwise))
             return choose(b, condition, first, second)
@@ -227,13 +229,18 @@ class ElementEmitter:
                 second_block = b.block
         return phi(b, first, first_block, second, second_block)
 
-    def _choice(self, node: Node) -> Nested[tuple[BufferValue, ir.Value] | None]:
+    def _choice(self, node: Node) -> Nested[tuple[BufferValue, ir.Value, Affine] | None]:
         """Where a load is from, or a guard between loads of one array: its index is chosen rather than its value.
 
-        Not along the innermost loop, where neighbours would no longer be loaded side by side.
+        That is the sum of an index that does not change in the innermost loop, which alone is chosen, and of what does:
+        of a choice between two sums of both, LLVM does not see that neighbours are side by side. None where the
+        innermost loop decides.
         """
         if isinstance(node, Load) and id(node) not in self.staged:
-            return node.source, (yield self._address_of(node))
+            address = self.address(node.source, node.address)
+            along = tuple(term for term in address.terms if term[0] is self.innermost)
+            apart = tuple(term for term in address.terms if term[0] is not self.innermost)
+            return node.source, (yield self._index(Affine(address.const, apart))), Affine(0, along)
         if not isinstance(node, If) or any(c[0].factor(self.innermost) for c in node.conditions if self.innermost):
             return None
         condition = yield self._condition(node)
@@ -242,7 +249,12 @@ class ElementEmitter:
         first, second = (yield self._choice(node.then)), (yield self._choice(node.otherwise))
         if first is None or second is None or first[0] != second[0]:
             return None
-        return first[0], self.b.select(condition, first[1], second[1])
+        if first[2] == second[2]:
+            return first[0], self.b.select(condition, first[1], second[1]), first[2]
+        whole = []
+        for _, apart, along in (first, second):
+            whole.append(self.b.add(apart, (yield self._index(along)), flags=["nsw"]))
+        return first[0], self.b.select(condition, *whole), Affine(0, ())
 
     # -- reductions in the middle of an expression
     def _reduction(self, reduction: Reduction) -> Nested[list[Value]]:

@@ -38,9 +38,8 @@ def thunks_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
         if instruction not in fusion.stored:
             continue
         if is_fusible(instruction) and instruction.opcode != "constant":
-            _fuse_or_append(
-                thunks, FusionGroup([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored, refusals
-            )
+            group = FusionGroup([[instruction]], inlined_by([instruction], fusion.stored))
+            _fuse_or_append(thunks, group, fusion, refusals)
         else:
             thunks.append(instruction)
     returned = {made for made, _ in defining_values(fusion.root)}
@@ -51,12 +50,10 @@ def _waiting(made: set[Instruction]) -> str:
     return f"%{min(i.name for i in made)} is made between them, which the later one reads"
 
 
-def _fuse_or_append(
-    thunks: list[Thunk], group: FusionGroup, stored: set[Instruction], refusals: Refusals | None
-) -> None:
+def _fuse_or_append(thunks: list[Thunk], group: FusionGroup, fusion: Fusion, refusals: Refusals | None) -> None:
     """Appends a group, or joins it to an earlier one."""
     (root,) = group.roots
-    reads = group.reads
+    reads, stored, together = group.reads, fusion.stored, fusion.together
     if root.opcode != "dynamic-update-slice":
         between: set[Instruction] = set()  # made by thunks after the candidate
         for k in range(len(thunks) - 1, max(-1, len(thunks) - 1 - WINDOW), -1):
@@ -64,7 +61,12 @@ def _fuse_or_append(
             made = set(thunk.roots) if isinstance(thunk, FusionGroup) else {thunk}
             if isinstance(thunk, FusionGroup):
                 waits = reads & between
-                joined = _waiting(waits) if waits else _joined(thunk, group, stored)
+                if waits:
+                    joined: FusionGroup | str = _waiting(waits)
+                elif any(together.get(other) is not together.get(root) for other in thunk.roots):
+                    joined = "one of them is of an expression that was cut, with another that shares what is costly"
+                else:
+                    joined = _joined(thunk, group, stored)
                 if isinstance(joined, FusionGroup):
                     thunks[k] = joined
                     _absorb(thunks, k, stored)

@@ -113,6 +113,8 @@ class Fusion:
     stored: set[Instruction]
     reasons: dict[Instruction, str]
     """Why each of them is."""
+    together: dict[Instruction, Instruction]
+    """Of expressions cut in two that share what is costly, one of them: one loop nest makes these, and no others."""
 
 
 def producer_consumer_fusion(computation: Computation) -> Fusion:
@@ -127,6 +129,8 @@ class _Decision:
         self.stored: set[Instruction] = set()
         self.reasons: dict[Instruction, str] = {}
         self._cuts: set[Instruction] = set()
+        self._together: dict[Instruction, Instruction] = {}
+        """Of cuts that share what is costly, the first."""
         self._trees: dict[Instruction, set[Instruction]] = {}
         """What each element is computed of, by itself."""
         self._spared: dict[Instruction, int] = {}
@@ -142,7 +146,7 @@ class _Decision:
         self._compute_again()
         self._separate_updates()
         self._separate_slices_of_state()
-        return Fusion(self.root, self.order, self.stored, self.reasons)
+        return Fusion(self.root, self.order, self.stored, self.reasons, self._together)
 
     # -- how much
     def _long_expressions(self) -> set[Instruction]:
@@ -150,6 +154,8 @@ class _Decision:
         cuts: set[Instruction] = set()
         trees = self._trees
         depths: dict[Instruction, int] = {}
+        behind: dict[Instruction, Instruction] = {}
+        """The first cut that is computed of each costly instruction."""
         for instruction in self.order:
             if not is_fusible(instruction):
                 continue
@@ -162,10 +168,36 @@ class _Decision:
                     trees[largest], depths[largest] = {largest}, 1
                     largest = largest._operands[0]
                 cuts.add(largest)
+                for each in trees[largest]:
+                    if OP_ROWS[each.opcode].cost >= _COSTLY:
+                        behind.setdefault(each, largest)
+                tree = {instruction}.union(*(trees[p] for p in parts))
+            if behind and (shared := self._shared_with_a_cut(parts, behind)):
+                part, first = shared
+                self._together[part] = self._together[first] = first
+                cuts.add(part)
+                parts = [p for p in parts if p is not part]
                 tree = {instruction}.union(*(trees[p] for p in parts))
             trees[instruction] = tree
             depths[instruction] = 1 + max((depths[p] for p in parts), default=0)
         return cuts
+
+    def _shared_with_a_cut(
+        self, parts: Sequence[Instruction], behind: dict[Instruction, Instruction]
+    ) -> tuple[Instruction, Instruction] | None:
+        """A part, and a cut that has all that is costly in it, where another part has something else.
+
+        Both are then made by one loop nest, which computes that once; what comes after them is of neither.
+        """
+        costly = {p: [i for i in self._trees[p] if OP_ROWS[i.opcode].cost >= _COSTLY] for p in parts}
+        for part, found in costly.items():
+            cut = behind.get(found[0]) if len(found) > 1 else None
+            if cut is None or part in behind or loop_dims(part) != loop_dims(cut):
+                continue
+            others = (i for other in parts if other is not part for i in costly[other])
+            if all(behind.get(i) is cut for i in found) and any(behind.get(i) is not cut for i in others):
+                return part, cut
+        return None
 
     def _tree_cost(self, instruction: Instruction) -> int:
         return _cost(self._trees[instruction])
@@ -187,7 +219,7 @@ class _Decision:
             reason = self._reason_to_store(instruction, here, instruction in needed)
             if reason:
                 self._store(instruction, reason)
-                here = {(instruction,): _extent(instruction)}
+                here = {(self._together.get(instruction, instruction),): _extent(instruction)}
             if instruction.opcode == "dynamic-update-slice":
                 needed.add(instruction._operands[0])
             if instruction.opcode in _OF_PARTS or (instruction in self._in_parts and instruction not in self.stored):
@@ -362,6 +394,8 @@ def _is_long(tree: set[Instruction]) -> bool:
 
 
 _SHORT = COST_LIMIT // max(row.cost for row in OP_ROWS.values())
+_COSTLY = 8
+"""Additions that are worth an array in memory, or a loop nest with others."""
 _SMALL = 8
 """How much less than a result an array has that is read as often as one likes."""
 _STEPS = 8
