@@ -53,6 +53,7 @@ CASES = {
     ),
     "one output": ((2, 9, 17, 48), (1, 5, 3, 48), "size=5x3 pad=2_2x1_1", "b01f_o01i->bf01"),
     "few outputs of lines": ((1, 9, 10, 64), (3, 3, 64, 3), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),
+    "gradient of one place": ((16, 3, 96, 104), (24, 3, 96, 104), "size=96x104", "bf01_oi01->fb01"),
     "patches": ((2, 32, 5, 6), (32, 3, 4, 4), "size=4x4 pad=3_3x3_3 lhs_dilate=4x4", "bf01_io01->bf01"),
     "few outputs nchw": ((2, 32, 9, 10), (32, 3, 3, 3), "size=3x3 pad=1_2x1_2 lhs_dilate=2x2", "bf01_io01->bf01"),
     "valid": ((2, 17, 18, 3), (5, 2, 3, 33), "size=5x2", "b01f_01io->b01f"),

@@ -17,6 +17,7 @@ from xloom.cpu.kernels.convolution.filter_panels import panel_width
 from xloom.cpu.kernels.convolution.geometry import (
     Convolution,
     Spatial,
+    as_gradient_product,
     as_pointwise_product,
     as_product,
     is_pointwise,
@@ -168,6 +169,12 @@ def _form_sums(
         size = symbolic_dimension.number(nbytes)
         strategy_chosen("a product of matrices", f"the kernel of {size} bytes is so large that packing it decides")
         _multiply(kernel, product, x, w, y)
+        return
+    product = as_gradient_product(problem) if is_large else None
+    if product is not None and (len(product.depth) == 1 or product.depth[-1].size % BLOCK == 0):
+        size = symbolic_dimension.number(nbytes)
+        strategy_chosen("a product of matrices", f"the window is all of the input, and has {size} bytes")
+        _multiply(kernel, product, w, x, y)
         return
     strategy_chosen(
         "tiles of the output in registers, by a packed kernel", "it is neither a product nor of few features"

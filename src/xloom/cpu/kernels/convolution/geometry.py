@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import NamedTuple
 
-from xloom.cpu.kernels.matmul.axes import Axis, Product, merged
+from xloom.cpu.kernels.matmul.axes import Axes, Axis, Product, merged
 from xloom.hlo.attributes import WindowDimension
 
 
@@ -158,9 +158,24 @@ def as_product(problem: Convolution) -> Product | None:
         if axis.c != below:
             return None
         below *= axis.size
-    depth = [problem.feature, *(Axis(p.taps, d.tap_input_stride * t.a, d.tap_stride * t.b, 0) for d, p, t in spaces)]
-    depth.sort(key=lambda x: -x.a)
-    return Product(merged([problem.group]), merged(rows), merged([problem.output]), merged(depth))
+    return Product(merged([problem.group]), merged(rows), merged([problem.output]), _summed(problem))
+
+
+def as_gradient_product(problem: Convolution) -> Product | None:
+    """The product of kernel and input, transposed, for a single place of the output whose features are not adjacent."""
+    if problem.x_base or problem.w_base or problem.batch.c != 1 or problem.output.c == 1:
+        return None
+    if any(len(d.classes) > 1 or (d.classes[0].count, d.classes[0].input) != (1, 0) for d in problem.dims):
+        return None
+    depth = _summed(problem)
+    return Product(merged([problem.group]), merged([problem.batch]), merged([problem.output]), depth).transposed
+
+
+def _summed(problem: Convolution) -> Axes:
+    """What is summed where each dimension has one class, as the input lies in memory."""
+    spaces = zip(problem.dims, problem.taps, strict=True)
+    taps = (Axis(d.classes[0].taps, d.tap_input_stride * t.a, d.tap_stride * t.b, 0) for d, t in spaces)
+    return merged(sorted([problem.feature, *taps], key=lambda x: -x.a))
 
 
 def is_pointwise(problem: Convolution) -> bool:
