@@ -165,7 +165,7 @@ def as_gradient_product(problem: Convolution) -> Product | None:
     """The product of kernel and input, transposed, for a single place of the output whose features are not adjacent."""
     if problem.x_base or problem.w_base or problem.batch.c != 1 or problem.output.c == 1:
         return None
-    if any(len(d.classes) > 1 or (d.classes[0].count, d.classes[0].input) != (1, 0) for d in problem.dims):
+    if any([(p.count, p.input) for p in d.classes] != [(1, 0)] for d in problem.dims):
         return None
     depth = _summed(problem)
     return Product(merged([problem.group]), merged([problem.batch]), merged([problem.output]), depth).transposed
