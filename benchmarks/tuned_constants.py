@@ -514,7 +514,11 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.host_ir.STACK_BYTES",
     ),
     "how soon a signal is heard": ("cpu.entry.skewed_rounds._POLLED", "cpu.runtime.threads.pool.POLL_NS"),
-    "lines of caches": ("cpu.kernel_modules.round_tasks.LINE", "cpu.runtime.threads.pool_ir.ALIGNED"),
+    "lines of caches": (
+        "cpu.kernel_modules.round_tasks.LINE",
+        "cpu.runtime.threads.pool_ir.ALIGNED",
+        "cpu.runtime.threads.record_ir.WORDS",
+    ),
     "how often threads that wait look, and how many there may be": (
         "cpu.kernel_modules.round_tasks.MOST",
         "cpu.kernel_modules.round_tasks._SPINS",

@@ -7,6 +7,8 @@ steps see none of it. So short programs are timed both ways, too, now and again.
 
 from __future__ import annotations
 
+from xloom.cpu.runtime.threads.record_ir import Record
+
 BEGIN_RUN, END_RUN = "xloom_begin_run", "xloom_end_run"
 """What programs call; the second gets what the first returned."""
 PROGRAMS = 256
@@ -30,17 +32,8 @@ REACH = 1 << 20
 """Bytes between the frames of a program and of what it calls, at most: stacks of other threads are farther away."""
 
 _SETTLED, _SHARED, _ALONE = range(3)
-_FIELDS = ("key", "stage", "alone", "left", "rest", "runs", "sum", "least", "shared")
-
-
-def _load(name: str, field: str) -> str:
-    return f"""%{name}.place = getelementptr %Program, ptr %program, i64 0, i32 {_FIELDS.index(field)}
-  %{name} = load atomic i64, ptr %{name}.place monotonic, align 8"""
-
-
-def _store(value: str, field: str, name: str) -> str:
-    return f"""%{name} = getelementptr %Program, ptr %program, i64 0, i32 {_FIELDS.index(field)}
-  store atomic i64 {value}, ptr %{name} monotonic, align 8"""
+_RECORD = Record("Program", "program", ("key", "stage", "alone", "left", "rest", "runs", "sum", "least", "shared"))
+_FIELDS, _load, _store = _RECORD.fields, _RECORD.load, _RECORD.store
 
 
 def program_sharing_ir(finds_out: bool) -> str:
@@ -49,8 +42,7 @@ def program_sharing_ir(finds_out: bool) -> str:
     None does unless this `finds_out`. Needs `@added` of the trials of steps.
     """
     return f"""
-; {", ".join(_FIELDS)}
-%Program = type {{ {", ".join(["i64"] * 16)} }}
+{_RECORD.declaration}
 @programs = internal global ptr null
 ; The frame of a program that one thread does, or null.
 @lonely = internal global ptr null, align 128

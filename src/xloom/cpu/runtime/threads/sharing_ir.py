@@ -8,6 +8,8 @@ them. The steps of a loop try each way in the same passes, as these take equal t
 
 from __future__ import annotations
 
+from xloom.cpu.runtime.threads.record_ir import Record
+
 SITES = 1024
 """Steps that are remembered. Of two with one place, each is found out anew when it follows the other."""
 WARM_NS = 60_000
@@ -36,20 +38,15 @@ REST_NS = 64 * 2 * (WARM_NS + TIMED_NS)
 """So much time that trials take little of it, and that what a disturbed one found is soon found out anew."""
 
 _SHARED, _ALONE, _SETTLED = range(3)
-_FIELDS = (
-    "key", "stage", "shares", "left", "rest", "begun", "warm", "runs",
-    "sum", "least", "shared", "pass_sum", "pass_least", "pass_shared",
+_RECORD = Record(
+    "Site",
+    "site",
+    (
+        "key", "stage", "shares", "left", "rest", "begun", "warm", "runs",
+        "sum", "least", "shared", "pass_sum", "pass_least", "pass_shared",
+    ),
 )  # fmt: skip
-
-
-def _load(name: str, field: str) -> str:
-    return f"""%{name}.place = getelementptr %Site, ptr %site, i64 0, i32 {_FIELDS.index(field)}
-  %{name} = load atomic i64, ptr %{name}.place monotonic, align 8"""
-
-
-def _store(value: str, field: str, name: str) -> str:
-    return f"""%{name} = getelementptr %Site, ptr %site, i64 0, i32 {_FIELDS.index(field)}
-  store atomic i64 {value}, ptr %{name} monotonic, align 8"""
+_FIELDS, _load, _store = _RECORD.fields, _RECORD.load, _RECORD.store
 
 
 def sharing_ir() -> str:
@@ -58,8 +55,7 @@ def sharing_ir() -> str:
     Threads that come to a site at once may lose a time, or have one too many.
     """
     return f"""
-; {", ".join(_FIELDS)}
-%Site = type {{ {", ".join(["i64"] * 16)} }}
+{_RECORD.declaration}
 ; Memory of their own: so much beside code would not always be within its reach.
 @sites = internal global ptr null
 
