@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -269,6 +270,22 @@ def test_a_hang_that_begins_after_its_limit_is_ended():
         time.sleep(0.2)
         ctypes.CFUNCTYPE(ctypes.c_int)(trap.address)()
     assert watchdog.fired
+
+
+def test_the_stack_of_a_hang_is_shown_where_many_threads_are():
+    kernel("hang")
+    over = threading.Event()
+    threads = [threading.Thread(target=over.wait) for _ in range(150)]
+    for thread in threads:
+        thread.start()
+    try:
+        with sanitize(seconds=1), pytest.raises(xl.CustomCallError, match=r"after 1 s") as caught:
+            compiled(module(), X)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert "test_sanitizer.py" in caught.value.__notes__[0].partition("\n\n")[0]
 
 
 def test_a_hang_in_a_child_is_ended_and_its_stack_kept(run):

@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
+import traceback
 from types import TracebackType
 
 from xloom.calls.sanitizer.trap import Trap, interrupt_signal
@@ -51,7 +52,7 @@ class Watchdog:
         with self._lock:
             if self._done.is_set():
                 return
-            self.fired = stacks()
+            self.fired = stacks(self._thread)
             print(f"{self._what} has not returned after {self._seconds:g} s\n{self.fired}", file=sys.stderr, flush=True)
             if self._trap is None:
                 _raise_in(self._thread, TimeLimit)
@@ -63,12 +64,16 @@ class Watchdog:
             self._done.wait(_AGAIN)
 
 
-def stacks() -> str:
-    """Where each other thread of this process is."""
+def stacks(thread: int) -> str:
+    """Where `thread` is, and each other one of this process, of which there may be more than faulthandler tells."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
-        return file.read().partition("\n\n")[2]  # the first is this one
+        others = file.read().partition("\n\n")[2]  # the first is this one
+    frame = sys._current_frames().get(thread)
+    where = reversed(traceback.extract_stack(frame)) if frame is not None else ()
+    lines = [f'  File "{at.filename}", line {at.lineno} in {at.name}' for at in where]
+    return "\n".join(["The thread of the call (most recent call first):", *lines, "", others])
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:
