@@ -298,6 +298,14 @@ def test_lines_of_groups_side_by_side(window, kernel, width, layout):
         check((2, 37, 7, width), (37, 1, kernel, kernel), window, "bf01_oi01->bf01", ", feature_group_count=37")
 
 
+@pytest.mark.parametrize("kernel,width", [(7, 5), (9, 7), (11, 9), (13, 11)])
+def test_windows_that_reach_out_at_both_ends_of_a_line(kernel, width):
+    """Of some outputs, which are of neither end of it alone."""
+    pad = kernel - 1
+    window = f"size={kernel}x{kernel} pad={pad}_{pad}x{pad}_{pad}"
+    check((2, 7, width, 37), (kernel, kernel, 1, 37), window, "b01f_01io->b01f", ", feature_group_count=37")
+
+
 @pytest.mark.parametrize("dims", [(1, 9, 7, 130), (3, 6, 6, 130)])
 @pytest.mark.parametrize("outputs", [33, 130, 261])
 @pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("f64", "f64", "f64"), ("c64", "c64", "c64")], ids="-".join)

@@ -121,7 +121,7 @@ def test_scalars_that_taps_share_are_loaded_again(monkeypatch):
     monkeypatch.setattr(tile_product, "walk_window", lambda *rest: (unrolled.append(rest[-1]), walk(*rest)))
     chosen(monkeypatch, (1, 16, 24, 24), (64, 16, 3, 3), "size=3x3", "bf01_oi01->bf01")
     chosen(monkeypatch, (1, 24, 24, 16), (3, 3, 16, 64), "size=3x3", "b01f_01io->b01f")
-    assert unrolled == [1, SHORT]
+    assert unrolled == [1, SHORT if process_target().registers.count > 16 else 1]
 
 
 @pytest.mark.parametrize(

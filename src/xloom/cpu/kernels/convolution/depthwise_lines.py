@@ -50,7 +50,8 @@ class DepthwiseLines:
         self._dilated = (sizes[-1] - 1) * last.base_dilation + 1
         self._low = least(line, greatest(0, -(-last.padding_low // last.stride)))
         past = (self._dilated + last.padding_low - last.dilated_size) // last.stride + 1
-        self._high = greatest(self._low, least(line, past))
+        self._past = least(line, past)
+        self._high = greatest(self._low, self._past)
         self.length = share(line, _LINE if len(self.outputs) == 1 else line)
         registers = arithmetic.target.registers.count
         held = registers - last.size - 1  # beside all taps of a line
@@ -93,7 +94,11 @@ class DepthwiseLines:
             return 0
         rows = share(line, most)
         if rows < line and (
-            rows < self._low or (line - 1) // rows * rows > self._high or int(rows) * stride % spread != 0
+            rows < self._low
+            or (line - 1) // rows * rows > self._high
+            or rows > self._past  # the first reaches out behind, too
+            or line - rows < self._low  # the last reaches out in front, too
+            or int(rows) * stride % spread != 0
         ):
             return 0
         return int(rows)
