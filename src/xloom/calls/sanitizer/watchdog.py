@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from xloom.calls.sanitizer.trap import Trap, interrupt_signal
 
@@ -65,15 +65,22 @@ class Watchdog:
 
 
 def stacks(thread: int) -> str:
-    """Where `thread` is, and each other one of this process, of which there may be more than faulthandler tells."""
+    """Where `thread` is, the main one, and the others, of which there may be more than faulthandler tells."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
         others = file.read().partition("\n\n")[2]  # the first is this one
-    frame = sys._current_frames().get(thread)
-    where = reversed(traceback.extract_stack(frame)) if frame is not None else ()
-    lines = [f'  File "{at.filename}", line {at.lineno} in {at.name}' for at in where]
-    return "\n".join(["The thread of the call (most recent call first):", *lines, "", others])
+    told = {thread: "The thread of the call"}
+    told.setdefault(threading.main_thread().ident or 0, "The main thread")
+    frames = sys._current_frames()
+    return "\n".join([*(_stack(name, frames[each]) for each, name in told.items() if each in frames), others])
+
+
+def _stack(name: str, frame: FrameType) -> str:
+    lines = (
+        f'  File "{at.filename}", line {at.lineno} in {at.name}' for at in reversed(traceback.extract_stack(frame))
+    )
+    return "\n".join([f"{name} (most recent call first):", *lines, ""])
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:
