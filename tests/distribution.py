@@ -21,7 +21,7 @@ class CrashProof(LoadGroupScheduling):
         crashed = super().remove_node(node)
         if crashed and (tests := self.workqueue.get(group := self._split_scope(crashed))):
             del tests[crashed]
-            if not any(not done for done in tests.values()):
+            if all(tests.values()):
                 del self.workqueue[group]
         return crashed
 
