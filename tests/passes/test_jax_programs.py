@@ -10,7 +10,8 @@ jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
 
 ALL = (
-    "expand,call-inlining,tuple-simplification,while-loop-simplification,algebraic-simplification,"
+    "expand,call-inlining,tuple-simplification,single-window-simplification,update-predication,"
+    "while-loop-simplification,algebraic-simplification,"
     "layout-simplification,constant-folding,cse,dce"
 )
 
@@ -74,6 +75,24 @@ def _random(x):
     return x + jax.random.normal(jax.random.PRNGKey(0), x.shape)
 
 
+def _batched_loop(x):
+    def fill(at, row):
+        def step(state):
+            k, row = state
+            return k + 1, jax.lax.dynamic_update_slice(row.at[k].set(k * 2.0).at[(k * 3) % 5].add(1.0), row[:2], (k,))
+
+        return jax.lax.while_loop(lambda state: state[0] < 3, step, (at, row))
+
+    batches = jax.vmap(fill)(jnp.argmax(x, axis=1), x)
+    return batches, jax.vmap(fill)(jnp.argmin(x[:1], axis=1), x[:1])
+
+
+def _updates_by_condition(x):
+    every = jax.vmap(lambda row, k: jax.lax.cond(row[k] > 0, lambda r: r.at[k].set(7.0), lambda r: r, row))
+    kept = jnp.where(x[0, 0] > 5, x, x.at[1, 2].multiply(3.0))
+    return every(x, jnp.arange(4)), kept, jnp.where(x.sum() > 0, x.at[jnp.array([0, 9])].set(1.0), x)
+
+
 PROGRAMS = [
     _softmax,
     _scan,
@@ -87,6 +106,8 @@ PROGRAMS = [
     _complex,
     _gradient,
     _random,
+    _batched_loop,
+    _updates_by_condition,
 ]
 
 
@@ -105,7 +126,7 @@ def test_all_passes_keep_values(function) -> None:
 
 @pytest.mark.parametrize("name", sorted(PASSES.keys() - {"outline"}))
 def test_each_pass_alone_keeps_values(name: str) -> None:
-    for function in (_scan, _branches, _integers, _movement, _select):
+    for function in (_scan, _branches, _integers, _movement, _select, _updates_by_condition):
         run_passes(parse(lowered(function)), name, compare=True)
 
 

@@ -31,7 +31,7 @@ class SingleWindowSimplification(Pass):
 
 
 def _starts(i: Instruction, rw: Rewriter, indices: Instruction, dims: Sequence[int], rank: int) -> list[Instruction]:
-    """A scalar for each dimension of the operand: an index, or 0."""
+    """A scalar for each dimension of the operand: an index, or 0, as of batches of which there is one."""
     scalar = array_shape(indices.shape.dtype, ())
     row = rw.make("reshape", array_shape(indices.shape.dtype, (len(dims),)), [indices])
     zero = rw.constant(scalar, 0)
@@ -51,7 +51,7 @@ def _is_one(indices: Shape, index_vector_dim: int) -> bool:
 @rule("gather")
 def _gather(i: Instruction, rw: Rewriter) -> Instruction | None:
     x, indices = i.operands
-    if not i.shape.size or i["operand_batching_dims"] or not _is_one(indices.shape, i["index_vector_dim"]):
+    if not i.shape.size or not _is_one(indices.shape, i["index_vector_dim"]):
         return None
     sizes = tuple(i["slice_sizes"])
     starts = _starts(i, rw, indices, i["start_index_map"], x.shape.rank)
@@ -63,7 +63,7 @@ def _gather(i: Instruction, rw: Rewriter) -> Instruction | None:
 # fit is clamped, and written as it was
 @rule("scatter")
 def _scatter(i: Instruction, rw: Rewriter) -> Instruction | None:
-    if len(i.operands) != 3 or i["input_batching_dims"]:
+    if len(i.operands) != 3:
         return None
     x, indices, update = i.operands
     if x.shape.dtype is not update.shape.dtype or not update.shape.size:
@@ -73,7 +73,7 @@ def _scatter(i: Instruction, rw: Rewriter) -> Instruction | None:
     opcode = _combiner(i)
     if opcode is None:
         return None
-    left_out = i["inserted_window_dims"]
+    left_out = {*i["inserted_window_dims"], *i["input_batching_dims"]}
     sizes = iter([update.shape.dims[d] for d in i["update_window_dims"]])
     dims = tuple(1 if d in left_out else next(sizes) for d in range(x.shape.rank))
     window = array_shape(x.shape.dtype, dims)
