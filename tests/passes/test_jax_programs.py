@@ -10,7 +10,7 @@ jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
 
 ALL = (
-    "expand,call-inlining,tuple-simplification,single-window-simplification,update-predication,"
+    "expand,call-inlining,tuple-simplification,single-window-simplification,update-predication,update-accumulation,"
     "while-loop-simplification,algebraic-simplification,"
     "layout-simplification,constant-folding,cse,dce"
 )
@@ -93,6 +93,16 @@ def _updates_by_condition(x):
     return every(x, jnp.arange(4)), kept, jnp.where(x.sum() > 0, x.at[jnp.array([0, 9])].set(1.0), x)
 
 
+def _gradient_of_reads(x):
+    def total(v):
+        def step(carry, k):
+            return jnp.tanh(carry + v[k] + v[(k * 3) % 4, 1] * v[:2].sum()), v[jnp.array([0, 3]), k].sum()
+
+        return sum(map(jnp.sum, jax.lax.scan(step, v[0], jnp.arange(4))))
+
+    return jax.grad(total)(x)
+
+
 PROGRAMS = [
     _softmax,
     _scan,
@@ -108,6 +118,7 @@ PROGRAMS = [
     _random,
     _batched_loop,
     _updates_by_condition,
+    _gradient_of_reads,
 ]
 
 

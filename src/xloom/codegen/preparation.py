@@ -17,7 +17,8 @@ PIPELINE = (
     "reduction-widening,call-inlining,"
     "tuple-simplification,single-window-simplification,algebraic-simplification,layout-simplification,constant-folding,"
     "sign-sharing,"
-    "algebraic-simplification,update-predication,while-loop-simplification,while-loop-invariant-code-motion,integer-range-simplification,"
+    "algebraic-simplification,update-predication,update-accumulation,while-loop-simplification,"
+    "while-loop-invariant-code-motion,integer-range-simplification,"
     "choice-sinking,mask-sharing,cse,dce"
 )
 

@@ -42,6 +42,7 @@ from xloom.passes.scan_expansion import ScanExpansion
 from xloom.passes.sign_sharing import SignSharing
 from xloom.passes.single_window_simplification import SingleWindowSimplification
 from xloom.passes.tuple_simplification import TupleSimplification
+from xloom.passes.update_accumulation import UpdateAccumulation
 from xloom.passes.update_predication import UpdatePredication
 from xloom.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
@@ -90,6 +91,7 @@ __all__ = [
     "SingleWindowSimplification",
     "SpmdPartitioning",
     "TupleSimplification",
+    "UpdateAccumulation",
     "UpdatePredication",
     "WhileLoopInvariantCodeMotion",
     "WhileLoopSimplification",
