@@ -250,3 +250,31 @@ def test_long_sums_are_no_more_code_than_short_ones():
 def test_whole_strips_of_rows_have_no_code_for_less():
     rows = [_optimised((size, 1 << 15), (1,), "maximum").count(" br ") for size in (1 << 10, (1 << 10) + 1)]
     assert rows[0] < rows[1]
+
+
+_BETWEEN_OTHERS = {
+    "rolled": lambda x: jnp.roll(x, 1, 1) + x + jnp.roll(x, -2, 1) * jnp.roll(x, 1, 0),
+    "padded": lambda x: jnp.pad(x, ((0, 0), (3, 1)))[:, 2:-2] * jnp.pad(x, ((1, 0), (0, 0)))[:-1],
+    "joined": lambda x: jnp.concatenate([x[:, :70], -x[:, 3:50], x * x], axis=1),
+    "turned": lambda x: jnp.concatenate([x[:, ::-1], x[::-1]], axis=1),
+}
+
+
+@pytest.mark.parametrize("reduced", [None, 0, 1], ids=str)
+@pytest.mark.parametrize("reduction", [jnp.sum, jnp.max, lambda x, axis: (x > 1).any(axis)], ids=["sum", "max", "any"])
+@pytest.mark.parametrize("form", _BETWEEN_OTHERS)
+def test_arrays_put_together(form, reduction, reduced):
+    """What is reduced comes from other places at the ends of rows."""
+    x = np.random.default_rng(3).standard_normal((40, 300)).astype(np.float32)
+    lowered = jax.jit(lambda x: reduction(_BETWEEN_OTHERS[form](x), axis=reduced)).lower(x)
+    found = xl.compile(xl.from_stablehlo(str(lowered.compiler_ir("stablehlo"))))(x)
+    np.testing.assert_allclose(found, lowered.compile()(x), rtol=1e-4, atol=1e-4)
+
+
+def test_ends_of_rows_are_loops_of_their_own():
+    """A loop that asks in each step where it is loads its elements one by one."""
+    x = jax.ShapeDtypeStruct((40, 300), jnp.bool_)
+    step = jax.jit(lambda x: (x ^ jnp.roll(x, 1, 1) ^ jnp.roll(x, -1, 1)).any(1)).lower(x)
+    module = xl.from_stablehlo(str(step.compiler_ir("stablehlo")))
+    (kernel,) = lowered(prepared(module), process_target())[-1].modules.values()
+    assert str(optimised(kernel.text)).count("= load i8,") < 20

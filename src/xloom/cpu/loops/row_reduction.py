@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -14,6 +15,7 @@ from xloom.codegen.emission.accumulators import Accumulator, Merging, State, acc
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered, stride_score
 from xloom.codegen.loop_ir.nodes import Load, Reduction, walk
+from xloom.codegen.loop_ir.pieces import FEW, cuts_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases, counters
 from xloom.cpu.loops.short_rows import transposed_rows_fit
@@ -21,7 +23,7 @@ from xloom.hlo.dtype import Kind
 from xloom.llvm import element_access
 from xloom.llvm.cache_lines import CACHED
 from xloom.llvm.intrinsics import intrinsic
-from xloom.llvm.loop import AS_OFTEN, VECTOR_ONLY, loop
+from xloom.llvm.loop import AS_OFTEN, VECTOR_ONLY, hints_for, loop
 from xloom.llvm.types import I64
 
 LANES = (16, 64)
@@ -225,17 +227,12 @@ class RowReduction:
         at_once = _AT_ONCE * max(1, self.phases.module.target.registers.nbytes // widest)
         run = max(RUN * at_once, 1 << round(math.log2(math.sqrt(at_once * max(1, total)))))
         if total <= 2 * run or not are_sums(self.reductions):
-            with _bounded(elements, loops, span):
-                self._accumulate(elements, rows)
+            self._bounded(elements, rows, loops, span)
             return
         within = next(k for k in range(1, len(loops) + 1) if math.prod(v.size for v in loops[k:]) <= run)
         if within < len(loops):
-            with (
-                _bounded(elements, loops[:within], span),
-                self._run(elements, rows) as parts,
-                elements.loops(loops[within:]),
-            ):
-                self._accumulate(elements, parts)
+            with _bounded(elements, loops[:within], span), self._run(elements, rows) as parts:
+                self._bounded(elements, parts, loops[within:], None)
             return
         *outer, inner = loops
         with _bounded(elements, outer, span if outer else None):
@@ -243,8 +240,35 @@ class RowReduction:
             with loop(b, begin, end, run, name="run", hints=VECTOR_ONLY) as first, elements.scope():
                 last, whole = b.add(first, I64(run), flags=["nsw"]), size is not None and size % run == 0
                 piece = _Range(first, last if whole else intrinsic(b, "smin", last, end), run if whole else None)
-                with self._run(elements, rows) as parts, _ranging(elements, inner, piece):
-                    self._accumulate(elements, parts)
+                with self._run(elements, rows) as parts:
+                    self._along(elements, parts, inner, piece)
+
+    def _bounded(self, elements: Elements, rows: Sequence[_Row], loops: list[Var], span: _Range | None) -> None:
+        """Elements of some loops, of the first only a span if there is one."""
+        if not loops:
+            self._accumulate(elements, rows)
+            return
+        *outer, inner = loops
+        with _bounded(elements, outer, span if outer else None):
+            self._along(elements, rows, inner, None if outer else span)
+
+    def _along(self, elements: Elements, rows: Sequence[_Row], inner: Var, span: _Range | None) -> None:
+        """Elements of the innermost loop, in pieces between which conditions on it do not change."""
+        b, nodes = elements.b, [n for reduction in self.reductions for n in reduction.elements]
+        cuts = cuts_of(nodes, inner, elements.ranges)
+        elements.innermost = inner
+        if not 0 < len(cuts) < FEW:
+            with _bounded(elements, [inner], span):
+                self._accumulate(elements, rows)
+        else:
+            begin, end, _ = span or _Range(I64(0), I64(inner.size), inner.size)
+            for low, high in pairwise([0, *cuts, inner.size]):
+                elements.ranges[inner] = low, high - 1
+                first, last = intrinsic(b, "smax", begin, I64(low)), intrinsic(b, "smin", end, I64(high))
+                with elements.innermost_loop(inner, first, last, hints_for(high - low)), elements.scope():
+                    self._accumulate(elements, rows)
+            del elements.ranges[inner]
+        elements.innermost = None
 
     @contextmanager
     def _run(self, elements: Elements, rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
