@@ -14,7 +14,8 @@ _MOST = 100
 """Instructions that an answer may take."""
 
 _OF_OPERANDS = frozenset(
-    "bitcast broadcast concatenate copy dynamic-slice dynamic-update-slice pad reshape reverse slice select transpose".split()
+    ("bitcast", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice")
+    + ("pad", "reshape", "reverse", "select", "slice", "transpose")
 )
 """Opcodes whose elements are all elements of operands of the same type."""
 
