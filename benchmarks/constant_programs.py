@@ -309,3 +309,5 @@ _own("tangents-16", lambda x: reduce(lambda a, _: jnp.tan(a), range(16), x), nor
 _own("tangents-8", lambda x: reduce(lambda a, _: jnp.tan(a), range(8), x), normal(4096))
 _own("scalar-sines-24", lambda x: reduce(lambda a, _: jnp.sin(a), range(24), x), normal())
 _own("scalar-sines-4", lambda x: reduce(lambda a, _: jnp.sin(a), range(4), x), normal())
+_own("qr-300", jnp.linalg.qr, normal(300, 300))
+_own("svd-700", jnp.linalg.svd, normal(700, 700))

@@ -77,6 +77,7 @@ TUNED = (
     Tuned("codegen.thresholds", "POOLED", "indexing/scatter-add matmul/gemm-64-s8"),
     Tuned("codegen.thresholds", "RETURNED", "own/add-4-arrays"),
     Tuned("codegen.thresholds", "TRANSPOSED_SIDE", "simulation/k-means own/scale-rows-of-5"),
+    Tuned("cpu.custom_calls.lapack_threads", "SMALL", "own/qr-300 own/svd-700"),
     Tuned("cpu.entry.function", "INLINE_COST", "simulation/k-means training/mlp-step", ("run", "compile")),
     Tuned("cpu.entry.function", "INLINE_NESTS", "random/permutation training/mlp-step", ("run", "compile")),
     Tuned("cpu.entry.fused_dot", "_FEW", "own/bf16-rows-bytes"),
@@ -417,6 +418,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
 NOT_TUNED: dict[str, tuple[str, ...]] = {
     "codes, masks and marks": (
         "codegen.schedule.thunks.LAST",
+        "cpu.custom_calls.lapack_threads._ALWAYS",
         "cpu.entry.collectives.BROKEN",
         "cpu.entry.collectives._NOBODY",
         "cpu.entry.interruption.INTERRUPTED",

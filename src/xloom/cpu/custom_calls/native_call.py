@@ -11,6 +11,7 @@ from xloom.calls.jaxlib_handlers import is_lapack, is_replaced
 from xloom.calls.sanitizer import active
 from xloom.calls.typed_ffi import CallSite
 from xloom.calls.typed_ffi.c_api import Stage
+from xloom.cpu.custom_calls.lapack_threads import lapack_symbols
 from xloom.cpu.custom_calls.typed_ffi_api import install_native_functions
 from xloom.hlo.attributes import Metadata
 from xloom.hlo.computation import Computation
@@ -42,6 +43,7 @@ class NativeCall:
             addresses = {"frame": self.site.template.address}
             addresses.update((stage.name, self.site.handlers[stage]) for stage in Stage if self.site.handlers[stage])
         self.symbols = {self.symbol(part): address for part, address in addresses.items()}
+        self.symbols.update(lapack_symbols(registration))
         """What the machine code refers to."""
 
     def symbol(self, part: str) -> str:

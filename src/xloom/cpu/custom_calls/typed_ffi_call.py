@@ -13,6 +13,7 @@ from xloom.calls.typed_ffi.c_api import Stage
 from xloom.calls.typed_ffi.frame import FrameTemplate
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import aligned_pointer, call_memory
+from xloom.cpu.custom_calls.lapack_threads import begin_lapack, end_lapack
 from xloom.cpu.custom_calls.native_call import NativeCall
 from xloom.cpu.custom_calls.python_callback import Run
 from xloom.llvm.loop import allocate
@@ -97,12 +98,17 @@ def _prepare(entry: EntryBuilder, call: NativeCall, site: CallSite, frame: ir.Va
 
 def _call(entry: EntryBuilder, call: NativeCall, template: FrameTemplate, frame: ir.Value, stage: Stage) -> None:
     b, nothing = entry.b, ir.Constant(POINTER, None)
+    begin_lapack(entry, call)
     error = b.call(entry.declared(call.symbol(stage.name), _HANDLER), [frame])
     future = b.load(_at(entry, frame, template.future), typ=POINTER)
     unsettled = b.or_(b.icmp_unsigned("!=", error, nothing), b.icmp_unsigned("!=", future, nothing))
     with b.if_then(unsettled, likely=False):
-        failed = b.call(entry.declared(SETTLE, ir.FunctionType(I32, [POINTER] * 3)), [entry.run, frame, error])
-        entry.stop_if(b.icmp_signed("!=", failed, I32(0)), call.instruction)
+        settled = b.call(entry.declared(SETTLE, ir.FunctionType(I32, [POINTER] * 3)), [entry.run, frame, error])
+        failed = b.icmp_signed("!=", settled, I32(0))
+        with b.if_then(failed):
+            end_lapack(entry, call)
+        entry.stop_if(failed, call.instruction)
+    end_lapack(entry, call)
 
 
 def _at(entry: EntryBuilder, frame: ir.Value, offset: int) -> Any:
