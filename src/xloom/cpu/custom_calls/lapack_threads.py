@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SMALL = 512
 """Rows or columns of matrices that are better computed by one thread."""
 _ALWAYS = (1 << 63) - 1
+"""What stands for as many matrices as there may be threads."""
 _NAMES = _BEGIN, _END = "xloom_begin_lapack", "xloom_end_lapack"
 _FUNCTION = ir.FunctionType(VOID, [I64])
 
@@ -53,7 +54,7 @@ def _emit(entry: EntryBuilder, call: NativeCall, name: str) -> None:
 
 
 def _independent(shape: Shape) -> int:
-    """How many matrices a handler may compute side by side; as many as there are threads if they are small."""
+    """How many matrices a handler may compute side by side; `_ALWAYS` if they are small."""
     *batch, rows, columns = (1, 1, *shape.dims)
     return _ALWAYS if max(rows, columns) < SMALL else math.prod(batch)
 
