@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -284,6 +285,11 @@ class SpmdNative:
     def collectives(self) -> list[CollectiveSite]:
         """What its devices exchange."""
         return self._executable.collectives
+
+    @cached_property
+    def is_independent(self) -> bool:
+        """Whether its devices exchange nothing: none waits for another."""
+        return not self.collectives
 
     def rendezvous(self, exchange: Exchange | None = None) -> NativeRendezvous:
         """Where the devices of one run exchange the operands of collectives, also with those of other processes."""

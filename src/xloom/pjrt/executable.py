@@ -61,7 +61,7 @@ class Executable:
         self.hand_over = HandOver.ALWAYS
         """Whether another thread would take long to begin with it, next to its own time: judged by native code's. What
         calls Python's functions counts as such: who prints or writes in one expects it done when the call returns."""
-        if isinstance(program, Native):
+        if isinstance(program, Native) or (isinstance(program, SpmdNative) and program.is_independent):
             judgement = judged(module, program.memory) if hand_over is None else hand_over
             self.hand_over = HandOver.NEVER if any(self._kept) else judgement
         elif getattr(program, "enqueues", False):
@@ -158,7 +158,10 @@ class LoadedExecutable:
         self._donated = executable.donated
         self._arity = len(executable.parameters)
         self._spaces = {device: self._result_spaces(device) for device in self.devices}
-        self._is_own = isinstance(executable.program, Native | SpmdNative)
+        program = executable.program
+        self._is_own = isinstance(program, Native | SpmdNative)
+        self.is_independent = len(self._processes) == 1 and getattr(program, "is_independent", False)
+        """Whether no device waits for another one, nor for another process."""
         self._gives_ahead = hasattr(executable.program, "enqueues")
 
     def delete(self) -> None:
@@ -206,6 +209,8 @@ class LoadedExecutable:
             )
             for k, device in zip(self.positions, devices, strict=True)
         ]
+        if self.is_independent:
+            return [self._launch(*each, not_donated) for each in zip(arguments, devices, launches, strict=True)]
         work: list[Callable[[], None]] = []
         # no thread that has the lock waits for a slot
         are_reserved = [device.queue.reserve() for device in devices]
