@@ -453,6 +453,49 @@ def at_once():
     np.testing.assert_array_equal(jax.jit(both)(X), X)
 
 
+def one_by_one():
+    """Programs whose devices exchange nothing: native code runs them for all, whatever the caller does with them."""
+    for mesh in meshes((8,), ("x",)):
+        cut = NamedSharding(mesh, P("x"))
+        array = jax.device_put(X, cut)
+        add = jax.jit(lambda x: (x + 1, x.sum(1)))
+        give = jax.jit(lambda x: x + 1, donate_argnums=0)
+        where = jax.jit(jax.shard_map(lambda x: x + lax.axis_index("x"), mesh=mesh, in_specs=P("x"), out_specs=P("x")))
+        for n in range(5):
+            np.testing.assert_array_equal(add(array)[0], X + 1)
+            np.testing.assert_allclose(add(array)[1], X.sum(1), rtol=1e-5)
+            np.testing.assert_allclose(where(array), X + np.arange(8, dtype=np.float32)[:, None], rtol=1e-5)
+            moved = jax.device_put(X + n, cut)
+            np.testing.assert_allclose(give(give(moved)), X + n + 2, rtol=1e-5)
+            assert moved.is_deleted()
+            total = jnp.sum(give(add(array)[0]))  # what comes from a run before this one, and goes to a collective
+            np.testing.assert_allclose(total, (X + 2).sum(), rtol=1e-5)
+        try:
+            add(moved)
+        except (RuntimeError, ValueError) as error:
+            assert "deleted" in str(error), error
+        else:
+            raise AssertionError("a deleted array was taken")
+        np.testing.assert_array_equal(add(array)[0], X + 1)
+
+
+def refused_on_each():
+    """A call that fails on one device, in programs that native code runs."""
+    mesh = next(meshes((8,), ("x",)))
+    shapes = jax.ShapeDtypeStruct((1, 4, 4), "float32"), jax.ShapeDtypeStruct((1,), "int32")
+    call = jax.ffi.ffi_call("lapack_spotrf_ffi", shapes)  # does not say which triangle
+    refused = jax.jit(jax.shard_map(call, mesh=mesh, in_specs=P("x"), out_specs=(P("x"), P("x")), check_vma=False))
+    array = jax.device_put(np.ones((8, 4, 4), np.float32), NamedSharding(mesh, P("x")))
+    for _ in range(3):
+        try:
+            jax.block_until_ready(refused(array))
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            assert "lapack_spotrf_ffi' failed" in str(error), error
+        else:
+            raise AssertionError("not refused")
+    np.testing.assert_array_equal(jax.jit(lambda x: x + 1)(array), np.full((8, 4, 4), 2))
+
+
 def many_dispatches():
     mesh = next(meshes())
     array = jax.device_put(X, NamedSharding(mesh, P("x", "y")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -286,10 +285,10 @@ class SpmdNative:
         """What its devices exchange."""
         return self._executable.collectives
 
-    @cached_property
+    @property
     def is_independent(self) -> bool:
-        """Whether its devices exchange nothing: none waits for another."""
-        return not self.collectives
+        """Whether none of its devices waits for another."""
+        return isinstance(self._executable, SpmdExecutable) and self._executable.is_independent
 
     def rendezvous(self, exchange: Exchange | None = None) -> NativeRendezvous:
         """Where the devices of one run exchange the operands of collectives, also with those of other processes."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xloom.cpu.runtime.executable import Direct
+from xloom.cpu.runtime.rendezvous import NativeRendezvous
 from xloom.pjrt.compiler import Native, SpmdNative
 from xloom.pjrt.cost import HandOver, is_cheap
 from xloom.pjrt.log import is_enabled
@@ -17,13 +19,16 @@ if TYPE_CHECKING:
     from xloom.pjrt.executable import LoadedExecutable
 
 
+_WORDS = 1 << 14
+"""Arguments and results on all devices, at most, of which native code keeps tables on the stack."""
+
+
 @dataclass(frozen=True)
 class BetweenProcesses:
-    """What a program takes that has a device in each of several processes: its participant, and its turns."""
+    """How a program takes turns that has a device in each of several processes."""
 
     brief: Brief
     rendezvous: Any
-    participant: np.ndarray
 
     def failed(self) -> Exception:
         """What went wrong in the run that has just ended; tells the other processes."""
@@ -39,6 +44,8 @@ class DirectRun:
     """Native code, and who it meets on the way: others only where it is cheap."""
 
     code: Direct
+    participants: Sequence[np.ndarray] = ()
+    """A further argument of programs of several devices, a device."""
     between: BetweenProcesses | None = None
 
     def failed(self, number: int) -> BaseException:
@@ -50,13 +57,24 @@ def direct_run(loaded: LoadedExecutable) -> DirectRun | None:
     """Of what is cheap, or may be, with arguments and results that are arrays; None of what Python must run."""
     executable, program = loaded.executable, loaded.executable.program
     shapes = [*executable.parameters, *executable.outputs]
-    if is_enabled() or len(loaded.devices) != 1 or any(not s.is_array or s.is_dynamic for s in shapes):
+    if is_enabled() or any(not s.is_array or s.is_dynamic for s in shapes):
         return None
-    if len(loaded.places) == 1:
-        is_handed_over = executable.hand_over is HandOver.ALWAYS
-        code = program.direct if not is_handed_over and isinstance(program, Native) else None
-        return None if code is None else DirectRun(code)
-    return _between_processes(loaded) if isinstance(program, SpmdNative) else None
+    if isinstance(program, SpmdNative) and not loaded.is_independent:
+        return _between_processes(loaded) if len(loaded.devices) == 1 else None
+    if executable.hand_over is HandOver.ALWAYS or not isinstance(program, Native | SpmdNative):
+        return None
+    code = program.direct
+    if code is None or len(shapes) * len(loaded.devices) > _WORDS:
+        return None
+    return DirectRun(code, _participants(loaded, program.rendezvous()))
+
+
+def _participants(loaded: LoadedExecutable, rendezvous: NativeRendezvous | None) -> list[np.ndarray]:
+    """One for each device that this process has, in a rendezvous of all; none where there is but one device."""
+    if rendezvous is None:
+        return []
+    partitions = loaded.executable.options.num_partitions
+    return [rendezvous.participant(*divmod(position, partitions)) for position in loaded.positions]
 
 
 def _between_processes(loaded: LoadedExecutable) -> DirectRun | None:
@@ -70,5 +88,4 @@ def _between_processes(loaded: LoadedExecutable) -> DirectRun | None:
         return None
     brief = loaded.brief
     rendezvous = program.rendezvous(brief.run)
-    position = divmod(loaded.positions[0], loaded.executable.options.num_partitions)
-    return DirectRun(code, BetweenProcesses(brief, rendezvous, rendezvous.participant(*position)))
+    return DirectRun(code, _participants(loaded, rendezvous), BetweenProcesses(brief, rendezvous))

@@ -236,14 +236,15 @@ class LoadedExecutable:
                 each()
         return results
 
-    def failed(self, error: BaseException) -> Results:
-        """What a run gives that has failed, on the one device that it has here."""
-        device, failed = self.devices[0], Future.failed(error)
-        spaces = self._spaces[device]
-        return Results(
-            [Buffer(s, m, failed) for s, m in zip(self.executable.outputs, spaces, strict=True)],
-            failed,
-        )
+    def failed(self, error: BaseException) -> list[Results]:
+        """What a run gives that has failed, on each of the devices."""
+        failed = Future.failed(error)
+        return [
+            Results(
+                [Buffer(s, m, failed) for s, m in zip(self.executable.outputs, self._spaces[d], strict=True)], failed
+            )
+            for d in self.devices
+        ]
 
     def _rendezvous(self, *, is_nested: bool) -> Any:
         """Where the devices of a run meet."""

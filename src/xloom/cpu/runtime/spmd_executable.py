@@ -46,6 +46,11 @@ class SpmdExecutable(Executable):
         """The program's collectives, as its module calls them, which need not be that which was compiled."""
         return named_as_in(self._image.collectives, self.module)
 
+    @property
+    def is_independent(self) -> bool:
+        """Whether devices have nothing to wait for each other with: no collectives, and no calls but LAPACK's."""
+        return not self._image.collectives and not self._image.needs_run
+
     def rendezvous(self, exchange: Exchange | None = None) -> NativeRendezvous:
         """For one run on all devices, some of which may be in other processes."""
         config = self.module.config

@@ -7,8 +7,9 @@ one is not there, or is another than the program's, everything is put back, and 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -46,6 +47,8 @@ def define(native: NativeModule) -> None:
     _hold(native)
     _put_back(native)
     _result(native)
+    _release(native)
+    _run(native)
     with native.entry(NAME) as e:
         _execute(e)
 
@@ -129,101 +132,156 @@ def _option(e: Entry, name: str) -> ir.Value:
     return e.load(e.pointer_at(e.arg("options"), getattr(_OPTIONS, name).offset), typ=I64)
 
 
-def _milliseconds(e: Entry) -> ir.Value:
+def _milliseconds(b: Builder) -> ir.Value:
     """The time of the host's clock."""
-    now = e.variable(ir.ArrayType(I64, 2))
-    e.do_c("clock_gettime", "iip", I32(time.CLOCK_MONOTONIC), now)
-    seconds, nanoseconds = (e.load(e.item(now, I64(k)), typ=I64) for k in range(2))
-    return e.add(e.mul(seconds, I64(1000)), e.udiv(nanoseconds, I64(1_000_000)))
+    now = b.variable(ir.ArrayType(I64, 2))
+    b.do_c("clock_gettime", "iip", I32(time.CLOCK_MONOTONIC), now)
+    seconds, nanoseconds = (b.load(b.item(now, I64(k)), typ=I64) for k in range(2))
+    return b.add(b.mul(seconds, I64(1000)), b.udiv(nanoseconds, I64(1_000_000)))
 
 
-def _is_open(e: Entry, plan: ir.Value, turns: ir.Value) -> ir.Value:
+def _is_open(b: Builder, plan: ir.Value) -> ir.Value:
     """Not 0 after a run that has failed while other processes' data was on its way to its memory."""
-    found = e.variable(I64)
-    e.store(I64(0), found)
-    with e.if_then(turns):
-        run = e.get(BRIEF, e.get(PLAN, plan, "brief", POINTER), "run", POINTER)
-        e.store(e.get(RUN, run, "is_open"), found)
-    return e.load(found, typ=I64)
+    found = b.variable(I64)
+    b.store(I64(0), found)
+    brief = b.get(PLAN, plan, "brief", POINTER)
+    with b.if_then(b.not_(b.is_zero(brief))):
+        b.store(b.get(RUN, b.get(BRIEF, brief, "run", POINTER), "is_open"), found)
+    return b.load(found, typ=I64)
+
+
+def _run(native: NativeModule) -> None:
+    """Runs the code on one device and lets go of its arguments; returns the code's number, and if that is not 0 has let
+    go of the results as well. The first plan, given after the device's own, is told of long runs."""
+    with native.function("run_on_device", "qpppp") as b:
+        plan, first, storages, pointers = b.arguments
+        count, results = b.get(PLAN, plan, "num_arguments"), b.get(PLAN, plan, "num_results")
+        b.store(b.get(PLAN, plan, "participant", POINTER), b.item(pointers, count))
+        made, result_pointers = (b.item(table, b.add(count, I64(1))) for table in (storages, pointers))
+        with loop(b, 0, results, name="result") as k:
+            row = b.item(b.get(PLAN, plan, "results", POINTER), k, RESULT)
+            storage = b.do("result_storage", "ppp", row, storages)
+            b.store(storage, b.item(made, k))
+            b.store(b.pointer_at(storage, DATA_OFFSET), b.item(result_pointers, k))
+        arena = b.do("new_storage", "pq", b.get(PLAN, plan, "arena"))
+        main, constants = b.get(PLAN, plan, "main", POINTER), b.get(PLAN, plan, "constants", POINTER)
+        is_watched = b.has(b.get(PLAN, first, "is_watched"), -1)
+        begun = b.variable(I64)
+        with b.if_then(is_watched):
+            b.store(_milliseconds(b), begun)
+        outcome = b.do_at(main, "ippppp", pointers, result_pointers, constants, b.pointer_at(arena, DATA_OFFSET), NULL)
+        with b.if_then(is_watched):
+            passed = b.sub(_milliseconds(b), b.load(begun, typ=I64))
+            with b.if_then(b.icmp_signed(">", passed, I64(round(LONG * 1000))), likely=False):
+                b.set(PLAN, first, is_watched=TOOK_LONG, is_native=0)
+        b.do("release_storages", "vpq", storages, count)
+        number = b.zext(outcome, I64)
+        with b.if_then(b.not_(b.is_zero(outcome)), likely=False):
+            with b.if_then(b.is_zero(_is_open(b, plan))):
+                b.do("release_storage", "vp", arena)
+                b.do("release_storages", "vpq", made, results)
+            b.ret(number)
+        b.do("release_storage", "vp", arena)
+        b.ret(number)
+
+
+def _release(native: NativeModule) -> None:
+    """Lets go of a table of storages, which has none of them then."""
+    with native.function("release_storages", "vpq") as b:
+        storages, count = b.arguments
+        with loop(b, 0, count, name="storage") as k:
+            slot = b.item(storages, k)
+            b.do("release_storage", "vp", b.load(slot, typ=POINTER))
+            b.store(NULL, slot)
+        b.ret_void()
+
+
+class _OnDevice(NamedTuple):
+    """What one of the devices of a run has."""
+
+    number: ir.Value
+    plan: ir.Value
+    cells: ir.Value
+    """The addresses of its arguments' handles; NULL if there are none."""
+    storages: ir.Value
+    """A table of those of the arguments, one word more, and those of the results."""
+    pointers: ir.Value
+    """A table of the arguments' addresses, that of the participant, and those of the results."""
+
+
+@contextmanager
+def _each_device(e: Entry, devices: ir.Value, tables: Sequence[ir.Value], size: ir.Value) -> Iterator[_OnDevice]:
+    """A loop over the devices, each of which has so many words in each of the tables."""
+    first = e.arg("executable")
+    with loop(e, 0, devices, name="device") as number:
+        row = e.variable(POINTER)
+        e.store(NULL, row)
+        with e.if_then(e.has(e.get(PLAN, first, "num_arguments"), -1)):
+            e.store(e.load(e.item(e.arg("argument_lists"), number), typ=POINTER), row)
+        storages, pointers = (e.item(table, e.mul(number, size)) for table in tables)
+        yield _OnDevice(number, e.item(first, number, PLAN), e.load(row, typ=POINTER), storages, pointers)
 
 
 def _execute(e: Entry) -> None:
-    plan = e.arg("executable")
-    e.python_if(e.is_zero(e.get_now(PLAN, plan, "is_native")))
+    first = e.arg("executable")
+    e.python_if(e.is_zero(e.get_now(PLAN, first, "is_native")))
     e.python_if(e.has(e.load_atomic(e.native.word(PYTHON_ONLY), "acquire", 8, typ=I64), -1))
-    count, donated = e.get(PLAN, plan, "num_arguments"), e.get(PLAN, plan, "num_donated")
+    count, donated = e.get(PLAN, first, "num_arguments"), e.get(PLAN, first, "num_donated")
+    devices = e.get(PLAN, first, "num_devices")
     is_other = e.icmp_unsigned("!=", e.arg("num_args"), count)
-    is_other = e.or_(is_other, e.icmp_unsigned("!=", e.arg("num_devices"), I64(1)))
+    is_other = e.or_(is_other, e.icmp_unsigned("!=", e.arg("num_devices"), devices))
     is_other = e.or_(is_other, e.not_(e.is_zero(e.arg("execute_device"))))
     is_other = e.or_(is_other, e.has(e.or_(_option(e, "num_send_ops"), _option(e, "num_recv_ops")), -1))
     keeps = e.has(_option(e, "num_non_donatable_input_indices"), -1)
     e.python_if(e.or_(is_other, e.and_(keeps, e.has(donated, -1))))
     running = e.native.word(RUNNING)
     e.add_to(running, 1)
-    results = e.get(PLAN, plan, "num_results")
-    total = e.add(e.add(count, results), I64(2))
-    storages, pointers = (e.alloca(I64, total) for _ in range(2))
-    storages.type = pointers.type = POINTER
-    e.do_c("memset", "ppiq", storages, ir.IntType(32)(0), e.mul(total, I64(8)))
-    row = e.variable(POINTER)
-    e.store(NULL, row)
-    with e.if_then(e.has(count, -1)):
-        e.store(e.load(e.arg("argument_lists"), typ=POINTER), row)
-    cells = e.load(row, typ=POINTER)
+    results = e.get(PLAN, first, "num_results")
+    size = e.add(e.add(count, results), I64(2))
+    total = e.mul(devices, size)
+    tables = [e.alloca(I64, total) for _ in range(2)]
+    for table in tables:
+        table.type = POINTER
+    e.do_c("memset", "ppiq", tables[0], ir.IntType(32)(0), e.mul(total, I64(8)))
+
+    def put_back() -> None:
+        with _each_device(e, devices, tables, size) as d:
+            e.do("put_back_arguments", "vppp", d.plan, d.cells, d.storages)
+        e.add_to(running, -1)
+        e.python()
+
     for are_donated in (1, 0):
-        is_held = e.do("hold_arguments", "qppppq", plan, cells, storages, pointers, I64(are_donated))
-        with e.if_then(e.is_zero(is_held), likely=False):
-            e.do("put_back_arguments", "vppp", plan, cells, storages)
-            e.add_to(running, -1)
-            e.python()
-    begin = e.get(PLAN, plan, "begin", POINTER)
+        with _each_device(e, devices, tables, size) as d:
+            is_held = e.do("hold_arguments", "qppppq", d.plan, d.cells, d.storages, d.pointers, I64(are_donated))
+            with e.if_then(e.is_zero(is_held), likely=False):
+                put_back()
+    begin = e.get(PLAN, first, "begin", POINTER)
     turns = e.not_(e.is_zero(begin))
     with e.if_then(turns, likely=False):
-        has_begun = e.do_at(begin, "ip", e.get(PLAN, plan, "brief", POINTER))
+        has_begun = e.do_at(begin, "ip", e.get(PLAN, first, "brief", POINTER))
         with e.if_then(e.is_zero(has_begun), likely=False):
-            e.do("put_back_arguments", "vppp", plan, cells, storages)
+            put_back()
+    with _each_device(e, devices, tables, size) as d:
+        failure = e.do("run_on_device", "qpppp", d.plan, first, d.storages, d.pointers)
+        with e.if_then(e.has(failure, -1), likely=False):
+            with e.if_then(e.icmp_unsigned(">", devices, I64(1))):  # what others have made, or still hold
+                e.do("release_storages", "vpq", tables[0], total)
             e.add_to(running, -1)
-            e.python()
-    e.store(e.get(PLAN, plan, "participant", POINTER), e.item(pointers, count))
-    rows = e.get(PLAN, plan, "results", POINTER)
-    made, result_pointers = e.item(storages, count), e.item(pointers, e.add(count, I64(1)))
-    with loop(e, 0, results, name="result") as k:
-        storage = e.do("result_storage", "ppp", e.item(rows, k, RESULT), storages)
-        e.store(storage, e.item(made, k))
-        e.store(e.pointer_at(storage, DATA_OFFSET), e.item(result_pointers, k))
-    arena = e.do("new_storage", "pq", e.get(PLAN, plan, "arena"))
-    main, constants = e.get(PLAN, plan, "main", POINTER), e.get(PLAN, plan, "constants", POINTER)
-    is_watched = e.has(e.get(PLAN, plan, "is_watched"), -1)
-    begun = e.variable(I64)
-    with e.if_then(is_watched):
-        e.store(_milliseconds(e), begun)
-    outcome = e.do_at(main, "ippppp", pointers, result_pointers, constants, e.pointer_at(arena, DATA_OFFSET), NULL)
-    with e.if_then(is_watched):
-        passed = e.sub(_milliseconds(e), e.load(begun, typ=I64))
-        with e.if_then(e.icmp_signed(">", passed, I64(round(LONG * 1000))), likely=False):
-            e.set(PLAN, plan, is_watched=TOOK_LONG, is_native=0)
-    with loop(e, 0, count, name="held") as k:
-        e.do("release_storage", "vp", e.load(e.item(storages, k), typ=POINTER))
-    with e.if_then(e.not_(e.is_zero(outcome)), likely=False):
-        with e.if_then(e.is_zero(_is_open(e, plan, turns))):
-            e.do("release_storage", "vp", arena)
-            with loop(e, 0, results, name="unmade") as k:
-                e.do("release_storage", "vp", e.load(e.item(made, k), typ=POINTER))
-        e.add_to(running, -1)
-        number = e.inttoptr(e.zext(outcome, I64), POINTER)
-        e.ret(e.do(FAILED, "ppppp", plan, e.args, number, NULL))
-    e.do("release_storage", "vp", arena)
+            e.ret(e.do(FAILED, "ppppp", first, e.args, e.inttoptr(failure, POINTER), NULL))
     with e.if_then(turns, likely=False):
-        e.do_at(e.get(PLAN, plan, "end", POINTER), "vp", e.get(PLAN, plan, "turns", POINTER))
-    with e.if_then(e.has(results, -1)):
-        outputs = e.load(e.arg("output_lists"), typ=POINTER)
-        with loop(e, 0, results, name="output") as k:
-            record = e.get(RESULT, e.item(rows, k, RESULT), "record", POINTER)
-            storage, data = (e.load(e.item(table, k), typ=POINTER) for table in (made, result_pointers))
-            cell = e.do("new_cell", "ppppq", record, storage, data, I64(HAS_DATA))
-            e.store(cell, e.item(outputs, k))
+        e.do_at(e.get(PLAN, first, "end", POINTER), "vp", e.get(PLAN, first, "turns", POINTER))
     events = e.arg("device_complete_events")
-    with e.if_then(e.not_(e.is_zero(events))):
-        e.store(I64(READY), events)
+    with _each_device(e, devices, tables, size) as d:
+        with e.if_then(e.has(results, -1)):
+            outputs = e.load(e.item(e.arg("output_lists"), d.number), typ=POINTER)
+            rows, made = e.get(PLAN, d.plan, "results", POINTER), e.item(d.storages, e.add(count, I64(1)))
+            result_pointers = e.item(d.pointers, e.add(count, I64(1)))
+            with loop(e, 0, results, name="output") as k:
+                record = e.get(RESULT, e.item(rows, k, RESULT), "record", POINTER)
+                storage, data = (e.load(e.item(table, k), typ=POINTER) for table in (made, result_pointers))
+                cell = e.do("new_cell", "ppppq", record, storage, data, I64(HAS_DATA))
+                e.store(cell, e.item(outputs, k))
+        with e.if_then(e.not_(e.is_zero(events))):
+            e.store(I64(READY), e.item(events, d.number))
     e.add_to(running, -1)
     e.done()

@@ -46,8 +46,9 @@ def execute(args: Any) -> None:
     handles = [_word_array(count).from_address(row) if count else () for row in rows]
     arguments = [list(map(buffer_of, row)) for row in handles]
     if view.plan.is_native:  # the next time it need not come here
-        for handle, buffer in zip(handles[0], arguments[0], strict=True):
-            share_with_native(handle, buffer)
+        for row, buffers in zip(handles, arguments, strict=True):
+            for handle, buffer in zip(row, buffers, strict=True):
+                share_with_native(handle, buffer)
     view.plan.follow_runs()
     device = objects[args.execute_device] if args.execute_device else None
     results = loaded.launch(arguments, not_donated=kept, device=device)
@@ -77,7 +78,7 @@ def _failed(plan: int, args: int, number: int) -> int:
     run by the device's thread do: JAX makes an error of another class of what a call says."""
     try:
         view = objects[plan]
-        _write_results(_arguments(args), [view.loaded.failed(view.plan.failed(number))], view.records)
+        _write_results(_arguments(args), view.loaded.failed(view.plan.failed(number)), view.records)
     except BaseException as error:  # the caller is C
         return errors.new_error(error)
     return 0

@@ -52,6 +52,7 @@ PLAN = StructLayout(
     "main",
     "constants",
     "arena",
+    "num_devices",
     "num_arguments",
     "num_results",
     "num_donated",
@@ -63,11 +64,12 @@ PLAN = StructLayout(
     "end",
     "turns",
 )
-"""A loaded executable: its handle is the address. Unless `is_native`, Python runs it.
-One that is watched is not native after a run of LONG.
+"""A loaded executable on one of its devices; those of all lie together, and the first one's address is its handle.
 
-The last five are of a program between processes: its further argument, the functions that begin and end a run where
-none is under way, and what these are told."""
+Unless `is_native`, which the first says for all, Python runs it. One that is watched is not native after a run of LONG.
+
+`participant` is a further argument of programs of several devices. The last four are of one between processes: the
+functions that begin and end a run where none is under way, and what these are told."""
 TOOK_LONG = 2
 """`is_watched` of a program after such a run."""
 ARGUMENT = StructLayout("record", "is_donated")

@@ -9,7 +9,7 @@ from typing import Any
 from xloom.pjrt.capi.cells import record_address
 from xloom.pjrt.capi.native_structs import ARGUMENT, PLAN, RESULT, TOOK_LONG
 from xloom.pjrt.cost import HandOver
-from xloom.pjrt.direct import BetweenProcesses, direct_run
+from xloom.pjrt.direct import BetweenProcesses, DirectRun, direct_run
 from xloom.pjrt.executable import LoadedExecutable
 
 
@@ -18,40 +18,49 @@ class Plan:
 
     def __init__(self, loaded: LoadedExecutable):
         self._run = direct_run(loaded)
-        if self._run is None:
-            self._struct = PLAN.new()
-        else:
-            executable, (device,) = loaded.executable, loaded.devices
-            direct, between = self._run.code, self._run.between
-            donated, aliases = executable.donated, dict(direct.aliases)
-            self._arguments = _table(
-                ARGUMENT.new(record=record_address(shape, device.default_memory), is_donated=number in donated)
-                for number, shape in enumerate(executable.parameters)
-            )
-            self._results = _table(
-                RESULT.new(
-                    record=record_address(shape, device.memory_space(kind)),
-                    nbytes=shape.nbytes,
-                    donated_argument=_donated_argument(number, aliases, executable.parameters, shape.nbytes),
-                )
-                for number, (shape, kind) in enumerate(zip(executable.outputs, executable.output_kinds, strict=True))
-            )
-            self._struct = PLAN.new(
-                is_native=executable.is_cheap or between is not None,
-                is_watched=executable.hand_over is HandOver.IF_LONG,
-                main=direct.main,
-                constants=direct.constants,
-                arena=direct.arena_bytes,
-                num_arguments=len(executable.parameters),
-                num_results=len(executable.outputs),
-                num_donated=len(donated),
-                arguments=ctypes.addressof(self._arguments),
-                results=ctypes.addressof(self._results),
-                **(_turns(between) if between is not None else {}),
-            )
+        self._tables: list[Any] = []
+        """What the structures refer to."""
+        self._struct = (
+            PLAN.new()
+            if self._run is None
+            else _table(self._on(k, loaded, self._run) for k in range(len(loaded.devices)))
+        )
         self.address = ctypes.addressof(self._struct)
 
         self._executable = loaded.executable
+
+    def _on(self, number: int, loaded: LoadedExecutable, run: DirectRun) -> Any:
+        """The structure for a device of a program that native code may run."""
+        executable, device, direct, between = loaded.executable, loaded.devices[number], run.code, run.between
+        donated, aliases = executable.donated, dict(direct.aliases)
+        arguments = _table(
+            ARGUMENT.new(record=record_address(shape, device.default_memory), is_donated=parameter in donated)
+            for parameter, shape in enumerate(executable.parameters)
+        )
+        results = _table(
+            RESULT.new(
+                record=record_address(shape, device.memory_space(kind)),
+                nbytes=shape.nbytes,
+                donated_argument=_donated_argument(output, aliases, executable.parameters, shape.nbytes),
+            )
+            for output, (shape, kind) in enumerate(zip(executable.outputs, executable.output_kinds, strict=True))
+        )
+        self._tables += [arguments, results]
+        return PLAN.new(
+            is_native=executable.is_cheap or between is not None,
+            is_watched=executable.hand_over is HandOver.IF_LONG,
+            main=direct.main,
+            constants=direct.constants,
+            arena=direct.arena_bytes,
+            num_devices=len(loaded.devices),
+            num_arguments=len(executable.parameters),
+            num_results=len(executable.outputs),
+            num_donated=len(donated),
+            arguments=ctypes.addressof(arguments),
+            results=ctypes.addressof(results),
+            participant=run.participants[number].ctypes.data if run.participants else 0,
+            **(_turns(between) if between is not None else {}),
+        )
 
     @property
     def is_native(self) -> bool:
@@ -81,7 +90,6 @@ class Plan:
 def _turns(between: BetweenProcesses) -> dict[str, int]:
     brief = between.brief
     return {
-        "participant": between.participant.ctypes.data,
         "begin": brief.begin,
         "brief": brief.address,
         "end": brief.end_address,
