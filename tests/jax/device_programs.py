@@ -471,7 +471,7 @@ def one_by_one():
             total = jnp.sum(give(add(array)[0]))  # what comes from a run before this one, and goes to a collective
             np.testing.assert_allclose(total, (X + 2).sum(), rtol=1e-5)
         try:
-            add(moved)
+            jax.block_until_ready(add(moved))
         except (RuntimeError, ValueError) as error:
             assert "deleted" in str(error), error
         else:
