@@ -90,3 +90,15 @@ def test_sums_that_share_their_terms_are_cut_together():
     assert len(computed) == count
     given = np.random.default_rng(0).normal(size=(104, 64)).astype(np.float32)
     assert np.allclose(xl.compile(m)(given), xl.evaluate(m, given), rtol=1e-4)
+
+
+def test_what_is_cut_may_forward_a_parameter():
+    """As many scalars put together as no expression may have: what a cut reshape forwards is in memory anyway."""
+    count = 250
+    scalars = [f"x{k} = f32[] parameter({k}) r{k} = f32[1] reshape(x{k})" for k in range(count)]
+    m = xl.parse(
+        f"ENTRY e {{ {' '.join(scalars)} "
+        f"ROOT all = f32[{count}] concatenate({', '.join(f'r{k}' for k in range(count))}), dimensions={{0}} }}"
+    )
+    given = np.arange(count, dtype=np.float32)
+    assert np.array_equal(xl.compile(m)(*given), given)

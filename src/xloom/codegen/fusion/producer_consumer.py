@@ -168,7 +168,7 @@ class _Decision:
                     trees[largest], depths[largest] = {largest}, 1
                     largest = largest._operands[0]
                 cuts.add(largest)
-                for each in trees[largest]:
+                for each in trees.get(largest, ()):  # what is no part of loop nests has none
                     if OP_ROWS[each.opcode].cost >= _COSTLY:
                         behind.setdefault(each, largest)
                 tree = {instruction}.union(*(trees[p] for p in parts))
