@@ -10,7 +10,14 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # lowest first; a module belongs to the first row that holds it or a package above it
 LAYERS = [
-    ["xloom.deprecation", "xloom.environment", "xloom.errors", "xloom.process_identity", "xloom.trampoline"],
+    [
+        "xloom.deprecation",
+        "xloom.environment",
+        "xloom.errors",
+        "xloom.process_identity",
+        "xloom.reference_counts",
+        "xloom.trampoline",
+    ],
     [
         f"xloom.{name}"
         for name in (

@@ -12,13 +12,14 @@ from xloom.cpu.runtime.memory_pool import is_pooled
 from xloom.cuda.run_time.arrays import CudaArray
 from xloom.cuda.run_time.memory import Block
 from xloom.pjrt.future import Future
+from xloom.reference_counts import ONE_VARIABLE
 
-# The references to an array that has no others. Each question adds two: its own argument, and the caller's variable.
-_FUTURE = 1 + 2  # the list of inputs
-_ARRAY = 2 + 2  # its future, and the list of values
-_OWNER = 1 + 2  # the array, as its base
+# The references to an array that has no others, beside the variable that is asked for.
+_FUTURE = 1 + ONE_VARIABLE  # the list of inputs
+_ARRAY = 2 + ONE_VARIABLE  # its future, and the list of values
+_OWNER = 1 + ONE_VARIABLE  # the array, as its base
 _POOL = 1  # the array that the pool keeps
-_BLOCK = 1 + 1  # the array
+_BLOCK = 1 + 1  # the array, and the question: there is no variable
 
 
 def are_exclusive(inputs: Sequence[Future], values: Sequence[Any], number: int) -> bool:

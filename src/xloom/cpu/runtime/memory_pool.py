@@ -15,6 +15,7 @@ import numpy as np
 from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.thresholds import POOLED
 from xloom.errors import OutOfMemoryError
+from xloom.reference_counts import ONE_VARIABLE
 
 _HEAP_BYTES = 1 << 24
 """How large the memory is that malloc is taught to keep."""
@@ -99,8 +100,8 @@ class MemoryPool:
             try:
                 for _ in LOOKS:
                     block = blocks.popleft()
-                    # the variable; the block, its array: and each time the question itself
-                    is_free = getrefcount(block) == 2 and getrefcount(block.raw) == 3
+                    # the variable; the block, its array and the question itself
+                    is_free = getrefcount(block) == ONE_VARIABLE and getrefcount(block.raw) == 3
                     blocks.append(block)
                     if is_free:
                         return block

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xloom.pjrt.buffer import Buffer
+from xloom.reference_counts import ONE_VARIABLE
 from xloom.torch.lazy.recording import log, trimming
 from xloom.torch.lazy.recording.source import Source, caller
 from xloom.torch.lazy.tensor.array_type import ArrayType
@@ -203,15 +204,11 @@ class Trace:
         return np.array(self.scalars, np.float64)
 
 
-def _references(values: list[Any]) -> list[int]:
-    return [getrefcount(value) for value in values]
-
-
 def _wanted(values: list[Value]) -> list[Value]:
     """Those that not only the list refers to; a list of weak references would take twice the time to write."""
     return [value for value in values if getrefcount(value) > _UNWANTED]
 
 
-_UNWANTED = _references([object()])[0]
+_UNWANTED = 1 + ONE_VARIABLE  # the list
 
 TRACE = Trace()
