@@ -1,8 +1,10 @@
 """Python kernels say by their signatures what they are written for, and get a typed call's attributes."""
 
+import re
 import subprocess
 import sys
 import textwrap
+import typing
 from typing import Annotated, Any
 
 import numpy as np
@@ -236,3 +238,25 @@ def test_attributes_that_are_malformed_are_told_when_it_is_compiled():
 
     with pytest.raises(xl.ParseError, match="at %called"):
         compiles(xl.parse(TYPED.replace("CONFIG", '"{a ="')))
+
+
+@pytest.mark.skipif(not hasattr(typing, "TypeAliasType"), reason="Python has the statement `type` since 3.12")
+def test_names_of_types_stand_for_what_they_name():
+    names: dict = {"xl": xl, "np": np, "NDArray": NDArray}
+    exec("type Rows = xl.f32[128, 1]\ntype Of[S, T] = NDArray[T]\ntype Again = Of[int, np.float64]", names)
+    for annotations, message in (
+        ({"a": names["Rows"]}, "expects f32[128,1] for a, got f32[128]"),
+        ({"a": names["Again"]}, "expects f64 for a, got f32[128]"),
+    ):
+        annotated(**annotations)
+        with pytest.raises(xl.CustomCallError, match=re.escape(message)):
+            compiles(xl.parse(MODULE))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated when a function is made")
+def test_names_that_only_type_checkers_have_say_nothing():
+    names: dict = {"xl": xl}
+    exec("def fresh(out, a: Nowhere, b: xl.f32): pass", names)
+    xl.custom_call("t")(names["fresh"])
+    with pytest.raises(xl.CustomCallError, match="expects f32 for b"):
+        compiles(xl.parse(MODULE))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+import typing
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, get_args, get_origin
 
@@ -16,6 +18,7 @@ from xloom.hlo.shape import Shape
 
 _TEXT = re.compile(r"(\w+)\s*\[([^\]]*)\]")
 _DIMENSION = re.compile(r"\d+|\w+|\?")
+_ALIAS: Any = getattr(typing, "TypeAliasType", ())  # since Python 3.12
 
 
 class _Array:
@@ -71,7 +74,7 @@ class Signature:
     def of(function: Callable[..., Any]) -> Signature | None:
         """The signature, or None when Python knows none."""
         try:
-            return Signature(function, inspect.signature(function))
+            return Signature(function, _signature(function))
         except (TypeError, ValueError):  # functions written in C
             return None
 
@@ -97,7 +100,26 @@ class Signature:
             raise CustomCallError(f"{what} {'; it '.join(wrong)}", where=where, hint=f"there {known}" if known else "")
 
 
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    if sys.version_info < (3, 14):
+        return inspect.signature(function)
+    from annotationlib import Format
+
+    # annotations are evaluated when they are asked for: of names that only type checkers have, they say nothing
+    return inspect.signature(function, annotation_format=Format.FORWARDREF)
+
+
+def _without_aliases(annotation: Any) -> Any:
+    """What a name made by the statement `type` stands for, as NumPy's NDArray is; other annotations as they are."""
+    while isinstance(alias := get_origin(annotation) or annotation, _ALIAS):
+        arguments = dict(zip(alias.__type_params__, get_args(annotation), strict=False))
+        value = alias.__value__
+        annotation = value[tuple(arguments[p] for p in value.__parameters__)] if arguments else value
+    return annotation
+
+
 def _expected(annotation: Any, function: Callable[..., Any]) -> _Expected:
+    annotation = _without_aliases(annotation)
     if isinstance(annotation, str):
         found = _parsed(annotation)
         return found if found is not None else _expected(_evaluated(annotation, function), function)
