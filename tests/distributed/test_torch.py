@@ -32,6 +32,7 @@ COLLECTIVES = [
     "one_prints",
     "of_groups",
     "functional",
+    "functional_of_the_host",
 ]
 WRAPPERS = [
     "data_parallel",

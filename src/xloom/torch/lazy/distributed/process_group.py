@@ -111,6 +111,13 @@ class XlaProcessGroup(ProcessGroup):
         """One behind the other."""
         return self.gloo._allgather_base(*given) if _all_of_host(given) else super().all_gather_single(*given)
 
+    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, *options: Any) -> Work:  # type: ignore[override]
+        """The same for several."""
+        if not _all_of_host((inputs,)):
+            return super().all_gather_single_coalesced(outputs, inputs, *options)
+        lists = [list(parts) for parts in zip(*(output.chunk(self.size()) for output in outputs), strict=True)]
+        return self.gloo.allgather_coalesced(lists, inputs, *options)
+
     def gather(self, *given: Any) -> Work:  # type: ignore[override]
         """All members' tensors, for one of them."""
         return self.gloo.gather(*given) if _all_of_host(given) else super().gather(*given)
@@ -122,6 +129,13 @@ class XlaProcessGroup(ProcessGroup):
     def reduce_scatter_single(self, *given: Any) -> Work:  # type: ignore[override]
         """The same, of one tensor with all parts."""
         return self.gloo._reduce_scatter_base(*given) if _all_of_host(given) else super().reduce_scatter_single(*given)
+
+    def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, *options: Any) -> Work:  # type: ignore[override]
+        """The same for several."""
+        if not _all_of_host((inputs,)):
+            return super().reduce_scatter_single_coalesced(outputs, inputs, *options)
+        pairs = zip(outputs, inputs, strict=True)
+        return _Several([self.gloo._reduce_scatter_base(*pair, *options) for pair in pairs])
 
     def scatter(self, *given: Any) -> Work:  # type: ignore[override]
         """The part of this member, of what one of them has."""
@@ -180,6 +194,22 @@ def group_of(group: ProcessGroup | ScriptObject | str) -> Group:
             hint="torch.distributed.init_process_group('cpu:gloo,xla:xla')",
         )
     return group.group
+
+
+class _Several(Work):
+    """What is done when all of some works are."""
+
+    def __init__(self, works: Sequence[Work]):
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:  # type: ignore[override]
+        """For each."""
+        return all([work.wait(timeout) for work in self._works])
+
+    def is_completed(self) -> bool:
+        """Whether all are."""
+        return all(work.is_completed() for work in self._works)
 
 
 class _Receiving(Work):
