@@ -41,7 +41,8 @@ class _Memory:
 def _numpy_dtype(dtype: torch.dtype) -> tuple[np.dtype, str, bool]:
     """NumPy's type, how it is spelled, and whether that is enough to say which it is."""
     own = hlo_dtype(dtype).numpy
-    return own, own.str, np.dtype(own.str) == own
+    is_known = own.isbuiltin == 1  # others spell what NumPy reads as something else, or not at all
+    return own, own.str if is_known else f"|V{own.itemsize}", is_known
 
 
 def over(tensor: torch.Tensor) -> np.ndarray:

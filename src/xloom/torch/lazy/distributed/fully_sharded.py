@@ -8,9 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Sequence
 from functools import wraps
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -18,16 +15,15 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from xloom.torch.lazy.runtime.late_imports import when_imported
+
 _WHERE = "torch.distributed.fsdp._fully_shard._fsdp_init"
 _NAME = "_get_modules_and_states"
 
 
 def register() -> None:
     """Has `fully_shard` do so, also if it is imported later."""
-    if (module := sys.modules.get(_WHERE)) is not None:
-        _replace(module)
-    else:
-        sys.meta_path.insert(0, _Finder())
+    when_imported(_WHERE, _replace)
 
 
 def _replace(module: ModuleType) -> None:
@@ -52,19 +48,3 @@ def _moving(own: Any) -> Any:
 def _move(module: Module, device: torch.device, ignored: Collection[Tensor]) -> None:
     stay = set(map(id, ignored))
     module._apply(lambda t: t.to(device) if t.device.type == "cpu" and id(t) not in stay else t)
-
-
-class _Finder(MetaPathFinder):
-    """Finds the module where it is, once, and has it changed when it has run."""
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """The spec of the one module."""
-        if fullname != _WHERE:
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
-        loader: Any = spec and spec.loader
-        if loader is not None:
-            run = loader.exec_module
-            loader.exec_module = lambda module: (run(module), _replace(module))
-        return spec

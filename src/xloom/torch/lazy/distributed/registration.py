@@ -13,11 +13,12 @@ def register() -> None:
     if not distributed.is_available():
         return
     from xloom.torch.lazy.distributed import c10d as c10d
-    from xloom.torch.lazy.distributed import device_mesh, fully_sharded, process_group, unused_parameters
+    from xloom.torch.lazy.distributed import device_mesh, fully_sharded, process_group, staging, unused_parameters
     from xloom.torch.lazy.distributed import functional as functional  # they have operators
 
     device_mesh.register()
     fully_sharded.register()
+    staging.register()
     unused_parameters.register()
 
     distributed.Backend.register_backend("xla", process_group.make, extended_api=True, devices=["xla"])

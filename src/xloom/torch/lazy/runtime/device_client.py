@@ -97,7 +97,7 @@ def part_to_host(value: Value, memory: ArrayType, part: ArrayType, offset: int) 
     """The same, of what a part of the memory is that has this value."""
     flat = _array(value).transpose(memory.order).reshape(-1)[offset:]
     steps = [stride * flat.itemsize for stride in part.strides]
-    return _copied(np.lib.stride_tricks.as_strided(flat, part.dims, steps, writeable=False), value.type.dtype)
+    return _copied(np.ndarray(part.dims, flat.dtype, flat.view(np.uint8), 0, steps), value.type.dtype)
 
 
 def number(value: Value) -> bool | int | float | complex:

@@ -7,16 +7,12 @@ what this package does. Which classes it takes for torch's own is written in som
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch._C import DispatchKey
 
+from xloom.torch.lazy.runtime.late_imports import when_imported
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 
 _RULES = "torch._dynamo.trace_rules"
@@ -24,41 +20,8 @@ _RULES = "torch._dynamo.trace_rules"
 
 
 def register() -> None:
-    """Tells Dynamo, when it is there: importing it takes a while, and most programs do without."""
-    if _RULES in sys.modules:
-        _tell(sys.modules[_RULES])
-    else:
-        sys.meta_path.insert(0, _WhenImported())
-
-
-class _WhenImported(MetaPathFinder):
-    """Finds that one module as Python does."""
-
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        if fullname != _RULES:
-            return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Telling(spec.loader)
-        return spec
-
-
-class _Telling(Loader):
-    """Another loader, after which the module is told."""
-
-    def __init__(self, loader: Loader):
-        self._loader = loader
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)  # what asks for sources
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        _tell(module)
+    """Tells Dynamo, when it is there."""
+    when_imported(_RULES, _tell)
 
 
 def _tell(rules: Any) -> None:
