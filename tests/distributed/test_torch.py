@@ -28,6 +28,7 @@ COLLECTIVES = [
     "into_views",
     "beside_autograd",
     "dispatched",
+    "waited_for_as_one",
     "objects",
     "one_prints",
     "of_groups",

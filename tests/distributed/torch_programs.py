@@ -21,6 +21,7 @@ import torch.distributed._functional_collectives as fc
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.distributed_c10d import _coalescing_manager
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.nn.functional import all_gather as differentiable_gather
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -208,6 +209,15 @@ def dispatched():
     work.wait()
     assert names == ["c10d.allreduce_.default", "c10d._allgather_base_.default"], names
     agree(gathered, torch.full((6,), 3.0))
+
+
+def waited_for_as_one():
+    for device in ("cpu", "xla"):
+        sums = [torch.full((n,), dist.get_rank() + 1.0, device=device) for n in (3, 2)]
+        with _coalescing_manager(device=torch.device(device) if device == "xla" else None):
+            for each in sums:
+                dist.all_reduce(each)
+        assert [each.tolist() for each in sums] == [[3.0] * 3, [3.0] * 2]
 
 
 def objects():

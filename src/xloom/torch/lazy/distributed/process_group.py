@@ -149,6 +149,15 @@ class XlaProcessGroup(ProcessGroup):
         """The same of rows of one tensor; without sizes, as many for each."""
         return self.gloo.alltoall_base(*given) if _all_of_host(given) else super().all_to_all_single(*given)
 
+    def _start_coalescing(self, device: torch.device) -> None:
+        """Several that are waited for as one. Those of the device are not waited for anyway."""
+        if device.type != "xla":
+            super()._start_coalescing(device)  # type: ignore[misc]
+
+    def _end_coalescing(self, device: torch.device) -> Work:
+        """What there is to wait for."""
+        return _Several(()) if device.type == "xla" else super()._end_coalescing(device)  # type: ignore[misc]
+
     # -- between two, through the host
 
     def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> Work:  # type: ignore[override]
