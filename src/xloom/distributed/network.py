@@ -43,13 +43,18 @@ class Host:
     """Whether there is a network that MPI knows better than this module."""
 
 
-def here() -> Host:
-    """This machine."""
+def machine() -> str:
+    """What is the same in processes that have memory in common, and no others."""
     boot, memory = Path("/proc/sys/kernel/random/boot_id"), Path("/dev/shm")
     started = boot.read_text().strip() if boot.exists() else ""
     device = memory.stat().st_dev if memory.exists() else 0
+    return f"{socket.gethostname()} {started} {device}"
+
+
+def here() -> Host:
+    """This machine."""
     has_rdma = any(Path("/dev/infiniband").glob("uverbs*"))
-    return Host(f"{socket.gethostname()} {started} {device}", tuple(_addresses()), has_rdma)
+    return Host(machine(), tuple(_addresses()), has_rdma)
 
 
 def _addresses() -> Iterator[tuple[str, str]]:

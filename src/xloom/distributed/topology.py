@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from xloom.distributed.key_value_store import KeyValueStore, gather
@@ -17,6 +18,10 @@ class LocalTopology:
     devices: int
     why_no_mpi: str = ""
     """Why it cannot send anything to others; empty if it can."""
+    machine: str = ""
+    """The same in processes that have memory in common."""
+    processors: Sequence[int] = ()
+    """Those of the machine that it may run on."""
 
 
 def exchange_topology(

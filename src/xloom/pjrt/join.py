@@ -5,11 +5,15 @@ from __future__ import annotations
 import atexit
 import uuid
 
+from xloom.cpu.runtime.threads.pool import pool
 from xloom.distributed import communicator, library
 from xloom.distributed.key_value_store import KeyValueStore
+from xloom.distributed.network import machine
+from xloom.distributed.processor_share import processor_share, usable_processors
 from xloom.distributed.run import Processes
 from xloom.distributed.timeout import seconds
 from xloom.distributed.topology import LocalTopology, exchange_topology
+from xloom.environment import NUM_THREADS
 from xloom.pjrt.membership import Membership
 from xloom.process_identity import ProcessIdentity, identify
 
@@ -19,8 +23,10 @@ START = 300.0
 
 def join(store: KeyValueStore, platform: str, process: int, count: int, devices: int) -> Membership:
     """This process as one of `count`, all of which join. Raises DistributedError if they do not in time."""
-    local = LocalTopology(devices, library.find().why_not)
+    local = LocalTopology(devices, library.find().why_not, machine(), usable_processors())
     told = exchange_topology(store, platform, process, count, local, START)
+    if not NUM_THREADS.text:
+        pool().limit(processor_share(told, process))  # more threads would wait for other processes' to leave
     counts = [each.devices for each in told]
     if not process:
         store.put(f"run/{platform}", uuid.uuid4().hex)
