@@ -10,6 +10,7 @@ import torch
 from xloom.hlo.instruction import Instruction
 from xloom.torch.lazy.recording.record import Recorder
 from xloom.torch.lazy.recording.table import Handler
+from xloom.torch.lazy.tensor.common_bytes import with_common_bytes
 from xloom.torch.lazy.tensor.geometry import Geometry, extent
 from xloom.torch.lazy.tensor.tensor import XlaTensor, tensor_of
 from xloom.torch.lowering import Graph, has_lowering, lower
@@ -83,11 +84,12 @@ def _depend(args: Sequence[Any]) -> bool:
     given = [(k, each) for a in args if a.__class__ is list for k, each in enumerate(a) if each.__class__ is XlaTensor]
     if len({id(each._alias.storage) for _, each in given}) == len(given):
         return False
-    parts = [(each._alias.storage, each.data_ptr(), _end(each), k) for k, each in given]
-    targets = parts[: len(args[0])]
-    return any(
-        a[0] is b[0] and a[1] < b[2] and b[1] < a[2] for a in targets for b in parts if a is not b and a[1:] != b[1:]
-    )
+    parts = [(each.data_ptr(), _end(each), k) for k, each in given]
+    of_memory = [
+        (id(each._alias.storage), *part[:2], n) for n, ((_, each), part) in enumerate(zip(given, parts, strict=True))
+    ]
+    targets = len(args[0])  # which are given first
+    return any(min(k, n) < targets and parts[k] != parts[n] for k, n in with_common_bytes(of_memory))
 
 
 def _end(tensor: XlaTensor) -> int:

@@ -19,6 +19,7 @@ from xloom.torch.lazy.runtime import device_client
 from xloom.torch.lazy.runtime.execution import buffer_of
 from xloom.torch.lazy.runtime.transfer import host_copy
 from xloom.torch.lazy.tensor.argument_tensors import argument_tensors
+from xloom.torch.lazy.tensor.common_bytes import with_common_bytes
 from xloom.torch.lazy.tensor.geometry import Geometry, extent, geometry
 from xloom.torch.lazy.tensor.storage import Storage
 from xloom.torch.lazy.tensor.tensor import XlaTensor
@@ -75,7 +76,7 @@ def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Ha
 def check(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises what torch raises where an operand lies partly across a target."""
     leaves = [each for each in argument_tensors((*args, *kwargs.values())) if type(each) is XlaTensor]
-    if any(_partly(target, each) for target in targets for each in leaves if each is not target):
+    if len({id(each._alias.storage) for each in leaves}) < len(leaves) and _lie_across(targets, leaves):
         storages = {target._alias.storage for target in targets}
         if sum(storage.type.size for storage in storages) > _MOST:
             return
@@ -86,16 +87,21 @@ def check(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Ma
                 raise error.with_traceback(None) from None
 
 
-def _partly(a: XlaTensor, b: XlaTensor) -> bool:
-    """Whether one dense part of a memory lies across another one, which may be it in another order."""
-    own, other = a._alias, b._alias
-    if own.storage is not other.storage or own.type.order is None or other.type.order is None:
-        return False
-    ranges = [(int(t.storage_offset()) * t.itemsize, t.numel() * t.itemsize) for t in (a, b)]
-    (start, size), (others, length) = ranges
-    if start == others and size == length:
-        return own.type.strides != other.type.strides
-    return start < others + length and others < start + size
+def _lie_across(targets: Sequence[XlaTensor], leaves: Sequence[XlaTensor]) -> bool:
+    """Whether one dense part of a memory lies across a target, which may be it in another order."""
+    written = set(map(id, targets))
+    dense = [each for each in leaves if each._alias.type.order is not None]
+    parts = []
+    for k, each in enumerate(dense):
+        start = int(each.storage_offset()) * each.itemsize
+        parts.append((id(each._alias.storage), start, start + each.numel() * each.itemsize, k))
+    for k, other in with_common_bytes(parts):
+        a, b = dense[k], dense[other]
+        if a is b or not (id(a) in written or id(b) in written):
+            continue
+        if parts[k][1:3] != parts[other][1:3] or a._alias.type.strides != b._alias.type.strides:
+            return True
+    return False
 
 
 def by_order(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
