@@ -139,3 +139,20 @@ def test_only_tiles_that_are_not_whole_go_element_by_element(rows, whole):
     _, _, program = lowered(prepared(xl.parse(text + "dimensions={1,0} }")), process_target())
     (kernel_module,) = program.modules.values()
     assert ("c.head" not in kernel_module.text) == whole
+
+
+def test_rows_that_begin_where_data_say():
+    """Each row of a tile has a start of its own, so that it has no base."""
+    module = xl.parse("""
+HloModule m
+ENTRY e {
+  x = f32[13,100] parameter(0)
+  starts = s32[13,1] parameter(1)
+  t = f32[100,13] transpose(x), dimensions={1,0}
+  ROOT g = f32[54,13] gather(t, starts), offset_dims={0}, collapsed_slice_dims={}, start_index_map={0},
+    operand_batching_dims={1}, start_indices_batching_dims={0}, index_vector_dim=1, slice_sizes={54,1}
+}""")
+    x = np.random.default_rng(0).standard_normal((13, 100)).astype(np.float32)
+    starts = np.arange(13, dtype=np.int32)[:, None] * 3
+    want = np.stack([row[s : s + 54] for row, s in zip(x, starts[:, 0], strict=True)], axis=1)
+    np.testing.assert_array_equal(xl.compile(module)(x, starts), want)
