@@ -56,6 +56,8 @@ CASES = {
     "gradient of one place": ((16, 3, 96, 104), (24, 3, 96, 104), "size=96x104", "bf01_oi01->fb01"),
     "patches": ((2, 32, 5, 6), (32, 3, 4, 4), "size=4x4 pad=3_3x3_3 lhs_dilate=4x4", "bf01_io01->bf01"),
     "few outputs nchw": ((2, 32, 9, 10), (32, 3, 3, 3), "size=3x3 pad=1_2x1_2 lhs_dilate=2x2", "bf01_io01->bf01"),
+    "no window": ((5, 16), (2, 16), "", "bf_oi->bf"),
+    "a feature that moves as the window": ((2, 2, 1, 2), (1, 3, 1, 1), "size=1x3 pad=0_0x1_0 lhs_dilate=2x1", "b1f0_01oi->b1f0"),
     "valid": ((2, 17, 18, 3), (5, 2, 3, 33), "size=5x2", "b01f_01io->b01f"),
     "stride": ((1, 23, 30, 3), (7, 7, 3, 16), "size=7x7 stride=2x3 pad=3_2x3_3", "b01f_01io->b01f"),
     "1x1": ((2, 6, 7, 40), (1, 1, 40, 48), "size=1x1", "b01f_01io->b01f"),

@@ -77,13 +77,14 @@ def convolve(
                 sums.clear(b)
                 axes = [x for x in tile_at.axes if not edges or x[0].dim in (None, edges.dim)]
                 walked: Loops | None = _sums(chosen, [axis for axis, _ in axes])
+                dims: Sequence[int | None] | None = None
                 if walked is None:
-                    walked = _sums_of_classes(b, chosen, axes)
+                    walked, dims = _sums_of_classes(b, chosen, axes)
                 if prefetch is not None:
                     operands.ahead = prefetch.distance(b, b.urem(item, i64(tiles)), prefetch.rows)
                 origin, start, panel = x.pointer(phase), tile_at.x, tile_at.w
                 if edges is None:
-                    walked, (start, panel) = walker.clipped(tile_at, walked)
+                    walked, (start, panel) = walker.clipped(tile_at, walked, dims)
                 with ExitStack() as taps:
                     if window is not None:
                         number, across = b.udiv(item, i64(items[-1].size)), b.mul(tile_at.index, i64(chosen.columns.x))
@@ -230,10 +231,15 @@ class _Walker:
         low = b.select(b.icmp_signed("<", low, i64(0)), i64(0), low)
         return low, b.select(b.icmp_signed("<", high, taps), high, taps)
 
-    def clipped(self, tile: _Tile, loops: Loops) -> tuple[Loops, tuple[ir.Value, ir.Value]]:
-        """The loops over a window, without what lies outside the input; and where they begin."""
+    def clipped(
+        self, tile: _Tile, loops: Loops, dims: Sequence[int | None] | None
+    ) -> tuple[Loops, tuple[ir.Value, ir.Value]]:
+        """The loops over a window, without what lies outside the input; and where they begin.
+
+        If given, `dims` are the spatial dimensions that they are.
+        """
         b, out, x, w = self.b, list(loops), tile.x, tile.w
-        for k, axis, which in self._outer(tile, loops[:-1]):
+        for k, axis, which in self._outer(tile, loops[:-1], dims):
             low, high = self.met(axis, which, tile)
             x, w = (b.add(p, b.mul(low, i64(s))) for p, s in zip((x, w), loops[k][1], strict=True))
             out[k] = b.sub(high, low), loops[k][1]
@@ -248,7 +254,9 @@ class _Walker:
             inside = b.and_(inside, b.and_(b.icmp_signed(">=", tap, low), b.icmp_signed("<", tap, high)))
         return inside
 
-    def _outer(self, tile: _Tile, loops: Loops) -> Iterator[tuple[int, OutputAxis, ir.Value]]:
+    def _outer(
+        self, tile: _Tile, loops: Loops, dims: Sequence[int | None] | None = None
+    ) -> Iterator[tuple[int, OutputAxis, ir.Value]]:
         """The dimensions with one position per tile and windows that reach out: the loop over taps, and the class."""
         chosen, problem = self.chosen, self.problem
         paired = pair_axis(problem) if chosen.tile.arithmetic.pack_factor > 1 else None
@@ -258,8 +266,10 @@ class _Walker:
             dim = problem.dims[axis.dim]
             if dim.low < 0 or dim.high >= self.sides[axis.dim]:
                 for k, (size, strides) in enumerate(loops):
-                    alone = isinstance(size, ir.Value) or size == axis.classes[0].taps
-                    if alone and tuple(strides) == (axis.tap_x, axis.tap_w):
+                    # of loops that are not merged, two may have the same strides: features of one, say
+                    known = dims is not None and dims[k] == axis.dim
+                    alone = dims is None and size == axis.classes[0].taps
+                    if known or (alone and tuple(strides) == (axis.tap_x, axis.tap_w)):
                         yield k, axis, which
 
 
@@ -298,16 +308,19 @@ def _sums(chosen: Tiling, axes: Sequence[OutputAxis]) -> list[tuple[int, tuple[i
     return [(x.size, (x.a, x.b)) for x in merged(sorted(loops, key=lambda x: -x.a))]
 
 
-def _sums_of_classes(b: ir.IRBuilder, chosen: Tiling, axes: Sequence[tuple[OutputAxis, ir.Value]]) -> Loops:
-    """The same of outputs of these classes."""
-    loops: list[tuple[int, ir.Value, tuple[int, int]]] = []
+def _sums_of_classes(
+    b: ir.IRBuilder, chosen: Tiling, axes: Sequence[tuple[OutputAxis, ir.Value]]
+) -> tuple[Loops, list[int | None]]:
+    """The same of outputs of these classes, and which spatial dimension each is."""
+    loops: list[tuple[int | None, ir.Value, tuple[int, int]]] = []
     for axis, which in axes:
         if axis.tap_x:
-            loops.append((axis.tap_x, _taps(b, axis, which), (axis.tap_x, axis.tap_w)))
+            loops.append((axis.dim, _taps(b, axis, which), (axis.tap_x, axis.tap_w)))
     if chosen.name != "channels":
         feature = chosen.feature
-        loops.append((feature.a, i64(feature.size), (feature.a, feature.b)))
-    return [(size, strides) for _, size, strides in sorted(loops, key=lambda x: -x[0])]
+        loops.append((None, i64(feature.size), (feature.a, feature.b)))
+    loops.sort(key=lambda x: -x[2][0])
+    return [(size, strides) for _, size, strides in loops], [dim for dim, *_ in loops]
 
 
 def _taps(b: ir.IRBuilder, axis: OutputAxis, which: ir.Value) -> ir.Value:

@@ -128,11 +128,11 @@ def _are_dots(arithmetic: Arithmetic, problem: Convolution, w: Array) -> bool:
 
 def _dots(arithmetic: Arithmetic, problem: Convolution) -> Tiling:
     lanes, outputs = arithmetic.lanes, int(problem.output.size)
-    axes = problem.spatial_axes([t.b for t in problem.taps])
+    axes = [plain(problem.batch), *problem.spatial_axes([t.b for t in problem.taps])]
     rows = axes.pop()
     height = int(share(rows.least, least(TALLEST, greatest(1, arithmetic.most_sums // outputs - 1))))
     feature = Axis(problem.feature.size // lanes, lanes, lanes, 0)
-    others = (plain(problem.group), plain(problem.batch), *axes)
+    others = (plain(problem.group), *axes)
     tile = Tile(arithmetic, height, outputs, lanes)
     return Tiling("dots", tile, rows, plain(problem.output), others, feature, problem.w_base, unit=lanes)
 
