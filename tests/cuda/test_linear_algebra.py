@@ -186,6 +186,74 @@ def test_eigenvalues(dtype, n, uplo):
         np.testing.assert_allclose(np.conj(v.T) @ v, np.eye(n), atol=n * CLOSE[dtype])
 
 
+def eigensystems(dtype, batch, n, *, left=True, right=True):
+    """The operands, results and attributes of LAPACK's geev."""
+    values = [f"{REAL[dtype]}[{batch},{n}]"] * 2 if dtype != "c64" else [f"c64[{batch},{n}]"]
+    vectors = [f"{'c128' if dtype == 'f64' else 'c64'}[{batch},{n},{n}]"] * 2
+    sides = ", ".join(
+        f"compute_{side} = {ord('V' if is_wanted else 'N')} : ui8"
+        for side, is_wanted in (("left", left), ("right", right))
+    )
+    return [f"{dtype}[{batch},{n},{n}]"], [*values, *vectors, f"s32[{batch}]"], sides
+
+
+def hard_matrices(n):
+    """Defective ones, some whose eigenvalues are equal, and one whose steps go round in circles."""
+    jordan, turned = 2 * np.eye(n) + np.eye(n, k=1), np.linalg.qr(normal("f64", n, n))[0]
+    pairs = np.zeros((n, n))
+    for k in range(0, n - 1, 2):
+        pairs[k : k + 2, k : k + 2] = [[0, -1], [1, 0]]
+    repeated = np.diag([1.0] * (n // 2) + [3.0] * (n - n // 2))
+    return [
+        jordan, jordan.T, turned @ jordan @ turned.T, turned @ repeated @ turned.T, np.eye(n, k=1), np.zeros((n, n)),
+        np.eye(n), np.ones((n, n)), np.roll(np.eye(n), 1, axis=0), pairs, turned - turned.T,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "c64"])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 12])
+def test_eigensystems(dtype, n):
+    matrices = np.stack([*normal(dtype, 3, n, n), *hard_matrices(n)]).astype(NUMPY[dtype])
+    matrices[1] *= np.float32(1e-36)
+    *values, left, right, info = emulated(lapack("geev", dtype, *eigensystems(dtype, len(matrices), n)))(matrices)
+    assert not info.any()
+    values = values[0] + 1j * values[1] if len(values) == 2 else values[0]
+    close = 4 * n * CLOSE[dtype]
+    for k, (a, w, u, v) in enumerate(zip(matrices, values, left, right, strict=True)):
+        size = max(np.abs(a).max(), 1e-37)
+        a, w = wide(a, size), wide(w, size)
+        np.testing.assert_allclose(a @ v, v * w, atol=close)
+        np.testing.assert_allclose(np.conj(u.T) @ a, w[:, None] * np.conj(u.T), atol=close)
+        for vectors in (u, v):
+            np.testing.assert_allclose(np.linalg.norm(vectors, axis=0), 1, atol=close)
+        np.testing.assert_allclose(w.sum(), np.trace(a), atol=close)
+        if k < 3:  # of others, eigenvalues move much more than numbers are rounded
+            want = np.linalg.eigvals(a)
+            np.testing.assert_allclose(np.abs(w[:, None] - want).min(0), 0, atol=10 * close)
+        if dtype != "c64":
+            first, second = w[w.imag > 0], w[w.imag < 0]
+            np.testing.assert_array_equal(first, np.conj(second))
+            for vectors in (u, v):
+                assert not vectors[:, w.imag == 0].imag.any()
+                np.testing.assert_array_equal(vectors[:, w.imag > 0], np.conj(vectors[:, w.imag < 0]))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "c64"])
+@pytest.mark.parametrize("side", ["left", "right", ""])
+def test_eigenvectors_of_one_side_or_none(dtype, side):
+    a, shapes = (
+        normal(dtype, 2, 7, 7),
+        {s: eigensystems(dtype, 2, 7, left=s != "right", right=s != "left") for s in ("left", "right")},
+    )
+    shapes[""] = eigensystems(dtype, 2, 7, left=False, right=False)
+    whole = emulated(lapack("geev", dtype, *eigensystems(dtype, 2, 7)))(a)
+    found = emulated(lapack("geev", dtype, *shapes[side]))(a)
+    is_meant = [True] * (len(whole) - 3) + [side == "left", side == "right", True]
+    for want, got, meant in zip(whole, found, is_meant, strict=True):
+        if meant:
+            np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("mode", "ASN")
 @pytest.mark.parametrize(
     ("dtype", "m", "n"), [("f32", 11, 6), ("f32", 6, 11), ("f64", 7, 7), ("c64", 5, 3), ("c64", 3, 5)]
@@ -273,11 +341,12 @@ def test_spectra_of_great_and_of_tiny_numbers(dtype, size):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("name", ["gesdd", "syevd", "getrf", "geqrf", "potrf"])
+@pytest.mark.parametrize("name", ["gesdd", "geev", "syevd", "getrf", "geqrf", "potrf"])
 def test_numbers_that_are_not_finite_are_told_of_and_no_fault_of_a_kernel(name, bad):
     whole, row, one = "f32[2,5,5]", "f32[2,5]", "s32[2]"
     made, attributes = {
         "gesdd": ([whole, row, whole, whole, one], "mode = 65 : ui8"),
+        "geev": eigensystems("f32", 2, 5)[1:],
         "syevd": ([whole, row, one], "mode = 86 : ui8, uplo = 76 : ui8"),
         "getrf": ([whole, "s32[2,5]", one], ""),
         "geqrf": ([whole, row], ""),
@@ -288,7 +357,7 @@ def test_numbers_that_are_not_finite_are_told_of_and_no_fault_of_a_kernel(name, 
     found = emulated(lapack(name, "f32", [whole], made, attributes))(a)
     meant = found[1:] if name == "gesdd" else found  # whose first result is not to be read
     assert all(np.isfinite(each[0]).all() for each in meant)
-    if name in ("gesdd", "syevd", "potrf"):
+    if name in ("gesdd", "geev", "syevd", "potrf"):
         assert not found[-1][0]
         assert found[-1][1]
 
@@ -330,10 +399,10 @@ CALLS = {
 @pytest.mark.sampled
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100", "sm_120"])
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", [*CALLS, "geev"])
 def test_kernels_spill_no_registers(name, target, dtype):
     machine, real = target_named(target), REAL[dtype]
-    *arrays, attributes = CALLS[name]
+    *arrays, attributes = eigensystems(dtype, 4, 200) if name == "geev" else CALLS[name]
     operands, made = ([each.format(dtype, real) for each in given] for given in arrays)
     routine = name.replace("sy", "he").replace("or", "un") if dtype == "c64" else name
     module = lapack(routine, dtype, operands, made, attributes)

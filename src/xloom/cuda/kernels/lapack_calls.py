@@ -12,6 +12,7 @@ from xloom.calls.jaxlib_handlers import is_replaced
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.cuda.kernels.eigenvectors import eigensystems
 from xloom.cuda.kernels.householder import product, reflections, unitary
 from xloom.cuda.kernels.jacobi import Spectrum, spectra
 from xloom.cuda.kernels.ldl import ldl, solve_by_ldl
@@ -117,6 +118,13 @@ def _eigen(lowering: ThunkLowering, call: Instruction) -> None:
         spectra(lowering, asked, [lowering.operand(0), values, vectors, vectors, info])
 
 
+def _general_eigen(lowering: ThunkLowering, call: Instruction) -> None:
+    """geev: eigenvalues of matrices that are not Hermitian, and eigenvectors of either side."""
+    *values, left, right, info = results(lowering, call)
+    left, right = (v if letter(call, f"compute_{s}") == "V" else None for v, s in ((left, "left"), (right, "right")))
+    eigensystems(lowering, call.operands[0].shape, values, left, right, info)
+
+
 def _singular(lowering: ThunkLowering, call: Instruction) -> None:
     """gesdd and gesvd: singular values and vectors, all of these, or as many as values, or none."""
     shape, mode = call.operands[0].shape, letter(call, "mode")
@@ -155,6 +163,7 @@ def _tridiagonal(lowering: ThunkLowering, call: Instruction) -> None:
 
 _RULES: dict[str, Rule] = {
     "cu_lu_pivots_to_permutation": permutation,
+    "geev": _general_eigen,
     "geqrf": _reflected,
     "gesdd": _singular,
     "gesvd": _singular,
