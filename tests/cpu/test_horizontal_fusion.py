@@ -95,3 +95,13 @@ def test_a_trace_tells_each_of_them(tmp_path):
         xl.compile(module)(*(np.zeros(p.shape.dims, np.float32) for p in module.entry.parameters))
     names = {s["name"] for s in taken.spans() if s["cat"] == "kernel"}
     assert names == {"n0: exponential, subtract", "n1: exponential, subtract", "n2: tanh, subtract"}
+
+
+def test_what_one_thread_does_overwrites_nothing_that_waiting_calls_read():
+    """The loops of a vectorised rejection sampling: constants begin the inner one's state, in memory of keys."""
+    jax = pytest.importorskip("jax")
+    sample = jax.jit(lambda seed: jax.random.loggamma(jax.random.key(seed), 1.0, (256,)))
+    seed = np.asarray(7, np.int32)
+    module = xl.from_stablehlo(sample.trace(seed).lower(lowering_platforms=("xloom",)).as_text())
+    with jax.default_device(jax.devices("cpu")[0]):
+        np.testing.assert_allclose(xl.compile(module)(seed), sample(seed), rtol=1e-4, atol=1e-4)

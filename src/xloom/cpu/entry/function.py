@@ -360,7 +360,7 @@ class EntryBuilder:
         numbers, number_of = self.numbered(nest, allocation_of)
         pointers = [self.pointer(s) for s in number_of]
         event = RunNest(nest, {value: allocation_of(value) for value in numbers})
-        if may_wait:
+        if may_wait or alone:  # which goes before what waits, if its memory is not what they read
             written = {allocation_of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
             self.horizontal_fusion.admit(self._memory.position, {*number_of} - written, written)
         cost = nest_cost(nest)
