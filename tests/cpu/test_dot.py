@@ -323,3 +323,14 @@ ENTRY e {{ x = {a} parameter(0) y = {b} parameter(1)
   ROOT d = {c} dot(x, y), lhs_contracting_dims={{{summed}}}, rhs_contracting_dims={{1}} }}""")
     arguments = values(rng, lhs, types[0]), values(rng, (4, 3), types[1])
     same(np.asarray(xl.compile(module)(*arguments)), np.asarray(xl.evaluate(module, *arguments)), types[2], 3)
+
+
+def test_narrow_products_of_one_column() -> None:
+    """The depth's dimensions come in another order in each operand, and there is nothing to make a vector of."""
+    text = """HloModule m
+ENTRY e { x = s8[7,64,7,5] parameter(0) y = s8[5,7,7] parameter(1)
+  ROOT d = s32[7,64] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2,3}, rhs_contracting_dims={2,0} }"""
+    random = np.random.default_rng(1)
+    x, y = (random.integers(-128, 128, dims).astype(np.int8) for dims in ((7, 64, 7, 5), (5, 7, 7)))
+    wanted = np.einsum("bmcd,dbc->bm", x.astype(np.int32), y.astype(np.int32))
+    np.testing.assert_array_equal(xl.compile(xl.parse(text))(x, y), wanted)

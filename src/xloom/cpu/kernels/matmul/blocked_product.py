@@ -284,10 +284,38 @@ def _written(
             get = sums.in_memory(b, lefts)
             with rolled(b, position.begin, position.end, name="row") as r:
                 for left in lefts:
-                    mask = lanes_below(b, tile.lanes, b.sub(i64(columns - left), column))
                     at = b.add(b.add(start, b.mul(r, i64(line))), i64(left))
                     value = get(r, i64(left), tile.lanes)
+                    if tile.lanes == 1:
+                        _add_scalar(
+                            b, arithmetic, c, pc, at, value, b.icmp_signed("<", column, i64(columns - left)), later
+                        )
+                        continue
+                    mask = lanes_below(b, tile.lanes, b.sub(i64(columns - left), column))
                     if later is not None:
                         present = b.and_(mask, splat(b, later, tile.lanes))
                         value = arithmetic.add(b, arithmetic.load(b, pc, c.dtype, at, tile.lanes, present), value)
                     arithmetic.store(b, pc, c.dtype, at, value, mask)
+
+
+def _add_scalar(
+    b: ir.IRBuilder,
+    arithmetic: Arithmetic,
+    c: Array,
+    pointer: ir.Value,
+    at: ir.Value,
+    value: Parts,
+    exists: ir.Value,
+    later: ir.Value | None,
+) -> None:
+    """Writes a result if there is one at that place, or adds to what is there `later`."""
+    with b.if_then(exists):
+        if later is None:
+            arithmetic.store(b, pointer, c.dtype, at, value)
+            return
+        with b.if_else(later) as (again, first):
+            with again:
+                before = arithmetic.load(b, pointer, c.dtype, at, 1)
+                arithmetic.store(b, pointer, c.dtype, at, arithmetic.add(b, before, value))
+            with first:
+                arithmetic.store(b, pointer, c.dtype, at, value)

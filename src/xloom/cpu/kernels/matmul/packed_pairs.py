@@ -24,7 +24,7 @@ class PairArithmetic(Arithmetic):
     def multiply_add(self, b: ir.IRBuilder, x: Parts, y: Parts, total: Parts) -> Parts:
         """total + the sum of two products."""
         kind = total[0].type
-        if kind.count not in _LANES:
+        if not isinstance(kind, ir.VectorType) or kind.count not in _LANES:
             halves = [(self._half(b, x[0], k), self._half(b, y[0], k)) for k in (0, 1)]
             return [b.add(b.add(total[0], b.mul(*halves[0])), b.mul(*halves[1]))]
         if self.target.adds_pair_products:
