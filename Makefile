@@ -130,6 +130,9 @@ bench-sweep: setup ## The breadth of JAX's API against XLA:CPU, half an hour: [F
 bench-npbench: setup ## NPBench's programs in JAX against XLA:CPU, NumPy and Numba: FROM=<checkout of spcl/npbench> [PRESET=M] [FILTER=syrk]
 	@$(BIN)/python -m benchmarks.npbench "$(FROM)" --preset $(or $(PRESET),M) --filter "$(FILTER)"
 
+bench-jax-suite: setup ## JAX's own benchmarks, of eight devices too, xloom as its CPU and jaxlib's: FROM=<checkout of jax-ml/jax> [FILTER=pjit] [OUT=jax.json]
+	@$(BIN)/python -m benchmarks.jax_suite "$(FROM)" --filter "$(FILTER)" $(if $(OUT),--out "$(OUT)")
+
 bench-models: models ## Whole models against inductor, ONNX Runtime and OpenVINO: [MODELS=resnet50,vit_b] [BATCH=1,8] [DTYPES=f32,bf16] [OUT=models.jsonl]
 	@$(MODELS_VENV)/bin/python -m benchmarks.models --models "$(MODELS)" --batch $(or $(BATCH),1) \
 	  --dtypes $(or $(DTYPES),f32) $(if $(OUT),--out "$(OUT)")
