@@ -24,6 +24,7 @@ from xloom.hlo.shape import Shape
 from xloom.llvm import element_access
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
+from xloom.llvm.routine import repeat
 from xloom.llvm.types import I1, I32, I64
 
 _Elements = Callable[[ir.Value], Number]
@@ -157,7 +158,7 @@ class SchurForm(SimilarityKernel):
             is_left = b.icmp_signed(">=", b.load(end_slot, typ=I64), I64(0))
             return b.and_(is_left, b.icmp_signed("<", b.load(steps, typ=I64), most))
 
-        with self.repeated(goes_on):
+        with repeat(self.b, goes_on):
             end = b.load(end_slot, typ=I64)
             begin = self._split(end, begin_slot)
             rows = b.sub(end, begin)
@@ -191,7 +192,7 @@ class SchurForm(SimilarityKernel):
             is_small = b.fcmp_ordered("<=", self.size(t.get(i, before)), least)
             return b.and_(b.icmp_signed(">", i, I64(0)), b.not_(is_small))
 
-        with self.repeated(is_large):
+        with repeat(self.b, is_large):
             b.store(b.sub(b.load(slot, typ=I64), I64(1)), slot)
         begin = b.load(slot, typ=I64)
         k.barrier()

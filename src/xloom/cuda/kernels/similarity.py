@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -78,19 +77,6 @@ class SimilarityKernel(MatrixKernel):
     def either(self, condition: ir.Value, x: Number, y: Number) -> Number:
         """x where the condition holds, else y."""
         return [self.b.select(condition, u, v) for u, v in zip(x, y, strict=True)]
-
-    @contextmanager
-    def repeated(self, condition: Callable[[], ir.Value]) -> Iterator[None]:
-        """While a condition holds that all threads of a block have alike."""
-        b = self.b
-        head, body, done = (b.append_basic_block(f"repeated.{part}") for part in ("head", "body", "done"))
-        b.branch(head)
-        b.position_at_end(head)
-        b.cbranch(condition(), body, done)
-        b.position_at_end(body)
-        yield
-        b.branch(head)
-        b.position_at_end(done)
 
     def pair(self, a: ir.Value, b: ir.Value, c: ir.Value, d: ir.Value) -> Pair:
         """The eigenvalues of ((a, b), (c, d))."""
