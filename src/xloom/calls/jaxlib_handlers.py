@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
-from pathlib import Path
+from importlib.util import module_from_spec
 from typing import Any
 
+from xloom.calls.openblas import scipy_linalg
 from xloom.calls.pointers import address_of, register_pointer
 from xloom.calls.registry import HOST, Registration, add, registered
 from xloom.errors import MissingExtraError
@@ -73,10 +73,9 @@ def _load_lapack() -> None:
 @contextmanager
 def _routines_of_scipy() -> Iterator[None]:
     """SciPy's tables of routines are there to be imported, without all of `scipy.linalg`, which takes much longer."""
-    package = find_spec("scipy")
+    folder = scipy_linalg()
     alone: list[str] = []
-    if package is not None and "scipy.linalg" not in sys.modules:
-        folder = str(Path((package.submodule_search_locations or [""])[0]) / "linalg")
+    if folder is not None and "scipy.linalg" not in sys.modules:
         for name in _ROUTINES:
             spec = PathFinder.find_spec(name, [folder])
             if spec is not None and spec.loader is not None and name not in sys.modules:

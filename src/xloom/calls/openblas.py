@@ -20,12 +20,17 @@ class ThreadFunctions(NamedTuple):
     set: int
 
 
+def scipy_linalg() -> str | None:
+    """The folder of `scipy.linalg`, which it takes long to import; None without SciPy."""
+    package = find_spec("scipy")
+    return None if package is None else str(Path((package.submodule_search_locations or [""])[0]) / "linalg")
+
+
 @lru_cache(maxsize=1)
 def thread_functions() -> ThreadFunctions | None:
     """Those of the OpenBLAS whose LAPACK SciPy's modules, and so jaxlib's handlers, call; None if it is another."""
-    package = find_spec("scipy")
-    folder = Path(((package and package.submodule_search_locations) or [""])[0]) / "linalg"
-    spec = PathFinder.find_spec("cython_lapack", [str(folder)])
+    folder = scipy_linalg()
+    spec = PathFinder.find_spec("cython_lapack", [folder]) if folder is not None else None
     if spec is None or spec.origin is None:
         return None
     library = ctypes.CDLL(spec.origin)  # names are looked up in what it is linked with, too

@@ -14,7 +14,7 @@ _MOST = 100
 """Instructions that an answer may take."""
 
 _OF_OPERANDS = frozenset(
-    ("bitcast", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice")
+    ("broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice")
     + ("pad", "reshape", "reverse", "select", "slice", "transpose")
 )
 """Opcodes whose elements are all elements of operands of the same type."""
@@ -32,7 +32,7 @@ class NegativeZeros:
             if instruction.opcode == "while":
                 self._loops[instruction["body"]].append(instruction)
         for body in [body for body, loops in self._loops.items() if callers[body] > len(loops)]:
-            del self._loops[body]  # somebody else calls it
+            del self._loops[body]  # something else calls it, too
 
     def is_excluded(self, array: Instruction) -> bool:
         """True where no element of `array` is -0.0, however it is computed; integers have none."""

@@ -53,7 +53,7 @@ def _rules(negative_zeros: NegativeZeros) -> RuleTable:
 
 
 def _updates(y: Instruction) -> list[Instruction]:
-    """The updates of zeros that make `y`, or whose sum it is; none where there are others, or somebody else reads one.
+    """The updates of zeros that make `y`, or whose sum it is; none where there are others, or one has other readers.
 
     Of where several write, the sum is then made in another order: not of narrow floats, which would show it.
     """

@@ -59,7 +59,7 @@ def _choice_of_update(i: Instruction, rw: Rewriter) -> Instruction | None:
 
 
 def _updates(y: Instruction, x: Instruction) -> list[Instruction]:
-    """The updates, last one first, that make `y` of `x`; none where there are others, or somebody else reads one."""
+    """The updates, last one first, that make `y` of `x`; none where there are others, or one has other readers."""
     found = []
     while y is not x:
         if y.opcode not in _PREDICABLE or len(y.users) != 1:

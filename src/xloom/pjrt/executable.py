@@ -160,7 +160,7 @@ class LoadedExecutable:
         self._spaces = {device: self._result_spaces(device) for device in self.devices}
         program = executable.program
         self._is_own = isinstance(program, Native | SpmdNative)
-        self.is_independent = len(self._processes) == 1 and getattr(program, "is_independent", False)
+        self.is_independent = len(self._processes) == 1 and isinstance(program, SpmdNative) and program.is_independent
         """Whether no device waits for another one, nor for another process."""
         self._gives_ahead = hasattr(executable.program, "enqueues")
 

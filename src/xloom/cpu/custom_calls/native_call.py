@@ -42,8 +42,8 @@ class NativeCall:
             self.site = CallSite(registration, instruction, self.shapes)
             addresses = {"frame": self.site.template.address}
             addresses.update((stage.name, self.site.handlers[stage]) for stage in Stage if self.site.handlers[stage])
-        self.symbols = {self.symbol(part): address for part, address in addresses.items()}
-        self.symbols.update(lapack_symbols(registration))
+        own = {self.symbol(part): address for part, address in addresses.items()}
+        self.symbols = own | lapack_symbols(registration)
         """What the machine code refers to."""
 
     def symbol(self, part: str) -> str:

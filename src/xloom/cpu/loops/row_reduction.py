@@ -227,12 +227,12 @@ class RowReduction:
         at_once = _AT_ONCE * max(1, self.phases.module.target.registers.nbytes // widest)
         run = max(RUN * at_once, 1 << round(math.log2(math.sqrt(at_once * max(1, total)))))
         if total <= 2 * run or not are_sums(self.reductions):
-            self._bounded(elements, rows, loops, span)
+            self._loops(elements, rows, loops, span)
             return
         within = next(k for k in range(1, len(loops) + 1) if math.prod(v.size for v in loops[k:]) <= run)
         if within < len(loops):
             with _bounded(elements, loops[:within], span), self._run(elements, rows) as parts:
-                self._bounded(elements, parts, loops[within:], None)
+                self._loops(elements, parts, loops[within:], None)
             return
         *outer, inner = loops
         with _bounded(elements, outer, span if outer else None):
@@ -243,7 +243,7 @@ class RowReduction:
                 with self._run(elements, rows) as parts:
                     self._along(elements, parts, inner, piece)
 
-    def _bounded(self, elements: Elements, rows: Sequence[_Row], loops: list[Var], span: _Range | None) -> None:
+    def _loops(self, elements: Elements, rows: Sequence[_Row], loops: list[Var], span: _Range | None) -> None:
         """Elements of some loops, of the first only a span if there is one."""
         if not loops:
             self._accumulate(elements, rows)
