@@ -26,6 +26,11 @@ def thread_count() -> int:
 
 def processor_count() -> int:
     """How many processors this process may run on."""
+    return len(usable_processors())
+
+
+def usable_processors() -> list[int]:
+    """The numbers of those that this process may run on: all, unless its launcher has bound it to some."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
 from xloom.distributed.topology import LocalTopology
-
-
-def usable_processors() -> list[int]:
-    """The numbers of those that this process may run on: all, unless its launcher has bound it to some."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def processor_share(told: Sequence[LocalTopology], process: int) -> int:

@@ -9,13 +9,14 @@ from xloom.cpu.runtime.threads.pool import pool
 from xloom.distributed import communicator, library
 from xloom.distributed.key_value_store import KeyValueStore
 from xloom.distributed.network import machine
-from xloom.distributed.processor_share import processor_share, usable_processors
+from xloom.distributed.processor_share import processor_share
 from xloom.distributed.run import Processes
 from xloom.distributed.timeout import seconds
 from xloom.distributed.topology import LocalTopology, exchange_topology
 from xloom.environment import NUM_THREADS
 from xloom.pjrt.membership import Membership
 from xloom.process_identity import ProcessIdentity, identify
+from xloom.thread_count import usable_processors
 
 START = 300.0
 """Seconds in which all processes must have begun, as many as JAX gives them."""
