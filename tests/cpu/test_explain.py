@@ -115,6 +115,16 @@ def test_windows(window, said):
     assert re.search(said, found), found
 
 
+def test_rows_are_as_long_as_the_dimensions_that_are_one_loop():
+    """Four channels lie together with what is reduced around them, however one number of each row is spread."""
+    text = """HloModule m
+    sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+    ENTRY e { x = f32[256,10,10,4] parameter(0) mean = f32[256] parameter(1) z = f32[] constant(0)
+      spread = f32[256,10,10,4] broadcast(mean), dimensions={0} d = f32[256,10,10,4] subtract(x, spread)
+      ROOT r = f32[256] reduce(d, z), dimensions={1,2,3}, to_apply=sum }"""
+    assert "one result after another, along rows" in kernel_choices_text(xl.parse(text), ["r"], TARGET)
+
+
 def test_where_the_time_of_a_compilation_goes():
     text = compile_times_text(xl.parse(TEXT), (), TARGET)
     assert re.search(r"ms +\d+\.\d% +machine code by LLVM", text) and "algebraic-simplification" in text

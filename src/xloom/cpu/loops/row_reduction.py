@@ -404,7 +404,7 @@ def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> tup
         return False, "there are too few results for a vector"
     if _are_short(reductions):
         return True, f"rows of {extent} are too short for vectors along them"
-    reduced = [v for v in reductions[0].vars if v.size >= 8]
+    reduced = [v for v in arranged(loops, reductions[0].vars)[0] if v.size >= 8]
     if not reduced:
         return True, f"no dimension that is reduced has 8 elements, and that of {wide[0].name} has {wide[0].size}"
     best = max(stride_score(loops, v) for v in wide)
