@@ -165,6 +165,11 @@ _own("concatenate-10", lambda *x: jnp.concatenate([a * 2 for a in x], 1), *(norm
 _own("concatenate-80-unlike", lambda *x: jnp.concatenate([a * (k + 2) for k, a in enumerate(x)], 1),
      *(normal(512, 40) for _ in range(80)))  # fmt: skip
 _own("stack-12", lambda *x: jnp.stack(x, -1) * 2, *(normal(400, 30) for _ in range(12)))
+_own("rolls-30", jax.vmap(lambda x, k: jnp.roll(x, k) * 2 + x), normal(2000, 30), integers(2000, high=30))
+_own("rolls-three", lambda x, *k: sum(jnp.roll(x, by, 1) * (n + 2) for n, by in enumerate(k)), normal(500, 600),
+     *(integers(high=600) for _ in range(3)))  # fmt: skip
+_own("crop-of-5", lambda k, *x: lax.dynamic_slice(jnp.concatenate([a * 2 for a in x], 1), (3, k), (500, 900)),
+     integers(high=300), *(normal(512, 240) for _ in range(5)))  # fmt: skip
 _own("argmax-of-5", lambda *x: jnp.argmax(jnp.stack([a * 2 for a in x]), 0), *(normal(20_000) for _ in range(5)))
 _own("argmax-of-8", lambda *x: jnp.argmax(jnp.stack([a * 2 for a in x]), 0), *(normal(20_000) for _ in range(8)))
 _own("add-64k", lambda x, y: x + y, normal(1 << 16), normal(1 << 16))

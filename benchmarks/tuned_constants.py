@@ -68,6 +68,8 @@ TUNED = (
     ),
     Tuned("codegen.fusion.producer_consumer", "_STEPS", "training/resnet-backward training/transformer-backward"),
     Tuned("codegen.buffers.state_rotation", "_LEAST_BYTES", "own/loop-roll-50 own/loop-roll-100"),
+    Tuned("codegen.loop_ir.computed_cuts", "SHORT", "own/rolls-30", ("run", "compile")),
+    Tuned("codegen.loop_ir.computed_cuts", "PARTS", "own/rolls-three own/crop-of-5", ("run", "compile"), (4, 32)),
     Tuned("codegen.loop_ir.nest", "INTERLEAVED", "own/stack-6 own/scale-rows-of-5"),
     Tuned("codegen.loop_ir.nest", "INTERLEAVED_NODES", "own/stack-4-steps", ("run", "compile")),
     Tuned("codegen.loop_ir.pieces", "PIECES", "own/concatenate-80-unlike", ("run", "compile")),

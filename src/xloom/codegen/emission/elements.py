@@ -15,6 +15,7 @@ from xloom.codegen.loop_ir.nodes import (
     AccumulatorValue,
     BufferValue,
     Clamp,
+    Condition,
     Constant,
     If,
     Index,
@@ -25,6 +26,7 @@ from xloom.codegen.loop_ir.nodes import (
     Reduced,
     Reduction,
 )
+from xloom.codegen.loop_ir.pieces import holds
 from xloom.hlo.dtype import Kind, f32, s64
 from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
@@ -63,6 +65,8 @@ class ElementEmitter:
         """Loads whose elements lie in local memory: where, and at which index at present."""
         self.ranges: dict[Var, tuple[int, int]] = {}
         """Least and greatest values that variables have at present, where that is less than all of them."""
+        self.decided: dict[Condition, bool] = {}
+        """Which conditions of guards hold at present, and which do not."""
         self.innermost: Var | None = None
         self._scopes: list[dict[Any, Any]] = [{}]
 
@@ -199,8 +203,12 @@ class ElementEmitter:
         tests: list[ir.Value] = []
         for expression, low, high in node.conditions:
             least, greatest = range_of(expression, self.ranges)
-            if greatest < low or least >= high:
+            known = holds((expression, low, high), (least, greatest))
+            known = self.decided.get((expression, low, high), known)
+            if known is False:
                 return False
+            if known:
+                continue
             if least < low:
                 tests.append(b.icmp_signed(">=", (yield self._index(expression)), I64(low)))
             if greatest >= high:

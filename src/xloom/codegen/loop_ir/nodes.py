@@ -94,11 +94,15 @@ OWN_COSTS = {
 """Opcodes of the loop IR that are none of HLO, and their costs."""
 
 
+Condition = tuple[Affine, int, int]
+"""`low <= index < high`."""
+
+
 @dataclass(eq=False)
 class If(Node):
-    """`then` where every condition `low <= index < high` holds, else `otherwise`; the other one is not computed."""
+    """`then` where every condition holds, else `otherwise`; the other one is not computed."""
 
-    conditions: tuple[tuple[Affine, int, int], ...]
+    conditions: tuple[Condition, ...]
     then: Node
     otherwise: Node
 
@@ -176,6 +180,12 @@ def walk(roots: Sequence[Node], *, guarded: bool = True) -> list[Node]:
         for index in indices_of(node):
             stack.extend(v.node for v, _ in index.terms if v.node is not None)
     return list(seen.values())
+
+
+def has_changing_numbers(index: Affine, loops: Sequence[Var]) -> bool:
+    """True where a number that the program computes for an index expression changes along loops."""
+    computed = walk([v.node for v, _ in index.terms if v.node is not None])
+    return any(i.factor(v) for n in computed for i in indices_of(n) for v in loops)
 
 
 def dependencies(node: Node) -> Iterator[Node]:

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue
-from xloom.codegen.loop_ir.affine import Affine, Ranges, Var, range_of
-from xloom.codegen.loop_ir.nodes import Constant, If, Load, Node, Op, dependencies, indices_of
+from xloom.codegen.loop_ir.affine import Ranges, Var, range_of
+from xloom.codegen.loop_ir.nodes import Condition, Constant, If, Load, Node, Op, dependencies, indices_of
 
 Moved = Mapping[BufferValue, tuple[BufferValue, int]]
 """By array of the first range: the array that another one loads from, and how many elements on."""
@@ -99,20 +99,20 @@ def reached(roots: Sequence[Node], known: Ranges) -> dict[int, Node]:
 def _decided(node: Node, known: Ranges) -> Node:
     """The node itself, or the side that is taken of a guard whose conditions are known to hold, or one not to."""
     while isinstance(node, If):
-        holds = [_holds(c, known) for c in node.conditions]
-        if False in holds:
+        decisions = [holds(c, range_of(c[0], known)) for c in node.conditions]
+        if False in decisions:
             node = node.otherwise
-        elif None not in holds:
+        elif None not in decisions:
             node = node.then
         else:
             break
     return node
 
 
-def _holds(condition: tuple[Affine, int, int], known: Ranges) -> bool | None:
-    """Whether a condition holds, None if that is not known."""
-    expression, low, high = condition
-    least, greatest = range_of(expression, known)
+def holds(condition: Condition, values: tuple[int, int]) -> bool | None:
+    """Whether a condition holds whose expression has a value between these two, None if that is not known."""
+    _, low, high = condition
+    least, greatest = values
     if greatest < low or least >= high:
         return False
     return True if low <= least and greatest < high else None
@@ -159,7 +159,7 @@ def _token(node: Node, var: Var, known: Ranges, loads: list[tuple[BufferValue, i
     if isinstance(node, Constant):
         return repr(node.value), ()
     if isinstance(node, If) and not dynamic:
-        undecided = tuple(c for c in node.conditions if _holds(c, known) is None)
+        undecided = tuple(c for c in node.conditions if holds(c, range_of(c[0], known)) is None)
         if not any(c[0].factor(var) for c in undecided):
             return undecided, (node.then, node.otherwise)
     return id(node), ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody
-from xloom.codegen.loop_ir.nodes import Load, indices_of, walk
+from xloom.codegen.loop_ir.nodes import Load, has_changing_numbers, walk
 from xloom.codegen.thresholds import TRANSPOSED_SIDE
 
 
@@ -19,7 +19,9 @@ def strided_loads(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, list[Load
     for node in walk([s.node for s in stage.stores], guarded=False):  # a tile is loaded whole
         if isinstance(node, Load) and abs(node.address.factor(inner)) > 1 and node.dtype.bytes <= 8:
             for var in loops[:-1]:
-                if abs(node.address.factor(var)) == 1 and _is_vector(var, node) and _is_even(node, (var, inner)):
+                if abs(node.address.factor(var)) != 1 or not _is_vector(var, node):
+                    continue
+                if not has_changing_numbers(node.address, (var, inner)):  # a tile has one base
                     found.setdefault(var, []).append(node)
     if not found:
         return None
@@ -30,9 +32,3 @@ def strided_loads(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, list[Load
 def _is_vector(var: Var, node: Load) -> bool:
     """True where a loop has enough of the elements that it loads one after another."""
     return var.size >= TRANSPOSED_SIDE or (var.size == TRANSPOSED_SIDE - 1 and node.dtype.bytes > 1)
-
-
-def _is_even(node: Load, loops: Sequence[Var]) -> bool:
-    """True where no number that the address is computed from changes along the loops: a tile has one base."""
-    computed = walk([v.node for v, _ in node.address.terms if v.node is not None])
-    return not any(i.factor(v) for n in computed for i in indices_of(n) for v in loops)

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.computed_cuts import computed_cuts
 from xloom.codegen.loop_ir.nest import (
     LoopBody,
     LoopNest,
@@ -23,12 +24,13 @@ from xloom.codegen.loop_ir.nest import (
     reductions_of,
     stage_cost,
 )
-from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, indices_of, walk
+from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, has_changing_numbers, walk
 from xloom.codegen.loop_ir.pieces import FEW, UNROLLED, Piece
 from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.cpu.loops.alike_pieces import each_range, in_pieces
+from xloom.cpu.loops.between_cuts import between_cuts
 from xloom.cpu.loops.bf16_pairs import is_bf16_in_pairs, store_pair
 from xloom.cpu.loops.blocked_loop import emit_in_blocks
 from xloom.cpu.loops.column_reduction import ColumnReduction
@@ -186,10 +188,16 @@ class Lowering:
             elements.ranges[inner] = piece.ranges[0][0], piece.ranges[0][1] - 1
             iterations = max(high - low for low, high in piece.ranges)
             loop_hints = VECTOR_ONLY if many and iterations <= UNROLLED else hints(iterations, cost)
+            roots = [s.node for s in stage.stores]
+            computed = computed_cuts(roots, inner, elements.ranges, [group] if group else [])
             with each_range(self._code, elements, piece) as (low, high):
                 first = intrinsic(b, "smax", begin, low) if cuts else begin
                 last = intrinsic(b, "smin", end, high) if cuts else end
-                if streams is not None:
+                if computed:
+                    for first_of, last_of in between_cuts(elements, computed, inner, first, last):
+                        with elements.innermost_loop(inner, first_of, last_of, loop_hints), elements.scope():
+                            self._grouped(elements, stage, group)
+                elif streams is not None:
                     streams.emit(first, last, loop_hints)
                 elif paired:
                     loop_hints = hints(iterations // 2, cost)
@@ -262,8 +270,7 @@ class Lowering:
 def _is_spaced(stage: LoopBody, inner: Var) -> bool:
     """True when elements are loaded at equal distances, and none where others say."""
     addresses = [n.address for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
-    computed = walk([v.node for a in addresses for v, _ in a.terms if v.node is not None])
-    if any(i.factor(inner) for n in computed for i in indices_of(n)):
+    if any(has_changing_numbers(a, (inner,)) for a in addresses):
         return False
     return any(abs(a.factor(inner)) > 1 for a in addresses)
 
