@@ -58,6 +58,14 @@ def masked_hints_for(iterations: int, cost: int, target: Target, nbytes: int) ->
     return hints_for(iterations, cost)
 
 
+def part_hints_for(most: int, cost: int, target: Target) -> Sequence[Hint]:
+    """Loop metadata for a part, of unknown length, of a loop of `most` iterations that adds nothing up.
+
+    Of a short one a good deal is less than a vector.
+    """
+    return (*VECTOR_ONLY, _MASKED) if most < _FEW.stop and target.registers.nbytes == 64 else hints_for(most, cost)
+
+
 class _LoopIdentity(ir.MDValue):
     """Loop metadata: a distinct node whose first operand is itself."""
 

@@ -46,7 +46,7 @@ from xloom.hlo.dtype import DType
 from xloom.llvm import types
 from xloom.llvm.gathers import without_gathers
 from xloom.llvm.intrinsics import intrinsic
-from xloom.llvm.loop import VECTOR_ONLY, allocate, hints_for, masked_hints_for
+from xloom.llvm.loop import VECTOR_ONLY, allocate, hints_for, masked_hints_for, part_hints_for
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64
 
@@ -194,6 +194,8 @@ class Lowering:
                 first = intrinsic(b, "smax", begin, low) if cuts else begin
                 last = intrinsic(b, "smin", end, high) if cuts else end
                 if computed:
+                    if not group and _is_contiguous(stage, inner):
+                        loop_hints = part_hints_for(iterations, cost, self._code.module.target)
                     for first_of, last_of in between_cuts(elements, computed, inner, first, last):
                         with elements.innermost_loop(inner, first_of, last_of, loop_hints), elements.scope():
                             self._grouped(elements, stage, group)
@@ -278,8 +280,11 @@ def _is_spaced(stage: LoopBody, inner: Var) -> bool:
 def _is_dense(stage: LoopBody, inner: Var, least_cost: int) -> bool:
     """True when neighbours are computed without branches from neighbours, at this cost at least."""
     nodes = [s.node for s in stage.stores]
-    if cost_of(nodes) < least_cost:
-        return False
-    found = walk(nodes)
-    addresses = [*(s.address for s in stage.stores), *(n.address for n in found if isinstance(n, Load))]
-    return all(a.factor(inner) in (0, 1) for a in addresses) and not any(isinstance(n, (If, Reduced)) for n in found)
+    branches = any(isinstance(n, (If, Reduced)) for n in walk(nodes))
+    return cost_of(nodes) >= least_cost and not branches and _is_contiguous(stage, inner)
+
+
+def _is_contiguous(stage: LoopBody, inner: Var) -> bool:
+    """True when neighbours are stored beside each other, and loaded from one place or from beside each other."""
+    loads = [n.address for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+    return all(a.factor(inner) in (0, 1) for a in (*(s.address for s in stage.stores), *loads))
