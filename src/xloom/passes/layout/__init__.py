@@ -10,6 +10,7 @@ from xloom.passes.layout import (
     slices,
     sorts,
     transposes,
+    updates,
     windows,
 )
 from xloom.passes.rewrite import RuleTable
@@ -24,6 +25,7 @@ RULES = RuleTable(
     reductions.rule,
     slices.rule,
     sorts.rule,
+    updates.rule,
     windows.rule,
 )
 """All of them."""

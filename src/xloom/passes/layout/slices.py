@@ -1,4 +1,4 @@
-"""slice, dynamic-slice, dynamic-update-slice, pad and concatenate."""
+"""slice, dynamic-slice, pad and concatenate."""
 
 from __future__ import annotations
 
@@ -63,15 +63,6 @@ def _known_start(i: Instruction, rw: Rewriter) -> Instruction | None:
         return None
     dims = tuple(SliceDimension(s, s + size) for s, size in zip(starts, i.shape.dims, strict=True))
     return rw.make("slice", i.shape, [x], slice=dims)
-
-
-# dynamic-update-slice(x, y) == y; y of x's size.  == x; y without elements
-@rule("dynamic-update-slice")
-def _update_all_or_nothing(i: Instruction, rw: Rewriter) -> Instruction | None:
-    x, y = i.operands[:2]
-    if y.shape.dims == x.shape.dims:
-        return y
-    return x if not y.shape.size else None
 
 
 # pad(x, 0_0) == x
