@@ -158,18 +158,19 @@ def searchsorted(g: Graph, sorted_sequence, x, out_int32: bool, right: bool, sid
         sorted_sequence = gather_lines(g, sorted_sequence, sorted_sequence.shape.rank - 1, g.cast(sorter, dt.s64))
     right = right or side == "right"
     x = x if isinstance(x, Instruction) else g.scalar(x, sorted_sequence.shape.dtype)
-    dims = x.shape.dims
-    line = [*dims, size]
-    if sorted_sequence.shape.rank > 1:
-        bounds = g.reshape_to(sorted_sequence, [*sorted_sequence.shape.dims[:-1], 1, size])
-    else:
-        bounds = sorted_sequence
-    values, bounds = g.broadcast_operands(g.reshape_to(x, [*dims, 1]), bounds)
-    below = g.compare(bounds, values, direction="LE" if right else "LT")
-    if values.shape.dtype.is_float:
-        below = g.or_(
-            below, g.and_(g.compare(values, values, direction="NE"), g.compare(bounds, bounds, direction="EQ"))
+    dtype = dt.s32 if size < 1 << 30 else dt.s64
+    low, high = g.full(x.shape.dims, 0, dtype), g.full(x.shape.dims, size, dtype)
+    for _ in range(size.bit_length()):  # torch's steps, so that what is in no order leads to where it does there
+        middle = g.shift_right_logical(g.add(low, high), g.full_like(low, 1))
+        place = g.minimum(middle, g.full_like(low, size - 1))
+        one = sorted_sequence.shape.rank == 1
+        bounds = (
+            take_along(g, sorted_sequence, 0, place)
+            if one
+            else gather_lines(g, sorted_sequence, x.shape.rank - 1, place)
         )
-        if right:
-            below = g.or_(below, g.compare(values, values, direction="NE"))
-    return g.reduce_with(g.convert(below, shape=target[tuple(line)]), "add", 0, [len(line) - 1])
+        is_after = g.compare(*g.broadcast_operands(bounds, x), direction="GT" if right else "GE")
+        left = g.compare(low, high, direction="LT")
+        low = g.select(g.and_(left, g.not_(is_after)), g.add(middle, g.full_like(low, 1)), low)
+        high = g.select(g.and_(left, is_after), middle, high)
+    return g.cast(low, target)

@@ -20,14 +20,21 @@ def sorted_with_places(g: Graph, x: Instruction, dim: int, descending: bool = Fa
         a, b = r.parameter(array_shape(dtype, ())), r.parameter(array_shape(dtype, ()))
         r.parameter(dt.s64[()])
         r.parameter(dt.s64[()])
-        if descending:
-            a, b = b, a
-        before = r.compare(a, b, direction="LT")
         if dtype.is_float:
-            before = r.or_(before, r.and_(r.compare(b, b, direction="NE"), r.compare(a, a, direction="EQ")))
+            a, b = _key(r, a), _key(r, b)
+            before = r.compare(a, b, direction="GT" if descending else "LT", type="TOTALORDER")
+        else:
+            before = r.compare(a, b, direction="GT" if descending else "LT")
         g._regions[key] = r.builder.finish(before)
     both = g.sort(x, g.iota_along(x.shape.dims, dim), dimensions=(dim,), is_stable=True, to_apply=g._regions[key])
     return g.get_tuple_element(both, index=0), g.get_tuple_element(both, index=1)
+
+
+def _key(g: Graph, x: Instruction) -> Instruction:
+    """x with one zero and one NaN, which is greatest in total order."""
+    zero, nan = g.full_like(x, 0), g.full_like(x, float("nan"))
+    x = g.select(g.compare(x, zero, direction="EQ"), zero, x)
+    return g.select(g.compare(x, x, direction="NE"), nan, x)
 
 
 @lowers("aten.sort.default", "aten.sort.stable")
@@ -50,8 +57,12 @@ def topk(g: Graph, x, k: int, dim: int, largest: bool, sorted: bool):
     if x.shape.rank == 0:
         return [x, g.full((), 0, dt.s64)]
     dim = normalized(dim, x.shape.rank)
-    values, places = sorted_with_places(g, x, dim, largest)
-    return [g.slice_along(values, dim, 0, k), g.slice_along(places, dim, 0, k)]
+    last = [*(d for d in range(x.shape.rank) if d != dim), dim]
+    rows = g.permute(_key(g, x) if x.shape.dtype.is_float else x, last)
+    both = g.topk(rows, k=k, largest=largest)
+    back = [last.index(d) for d in range(x.shape.rank)]
+    values, places = (g.permute(g.get_tuple_element(both, index=part), back) for part in (0, 1))
+    return [values, g.cast(places, dt.s64)]
 
 
 @lowers("aten.kthvalue.default")

@@ -136,19 +136,21 @@ def slice_scatter(g: Graph, x, src, dim: int, start: int | None, end: int | None
     src = g.expand(g.cast(src, x.shape.dtype), [count if k == dim else s for k, s in enumerate(x.shape.dims)])
     if count == size:
         return src
-    if step == 1:
-        starts = [g.scalar(first if k == dim else 0, dt.s64) for k in range(x.shape.rank)]
-        return g.dynamic_update_slice(x, src, *starts, shape=x.shape)
-    spread = [(0, 0)] * x.shape.rank
+    if src.opcode == "slice" and src.operands[0] is x and src["slice"][dim] == (first, last, step):
+        return x  # torch stores a view again that was changed in place
+    dims = x.shape.dims
+    if size % step == 0:  # groups of `step` elements, of some of which one is written
+        groups = [*dims[:dim], size // step, step, *dims[dim + 1 :]]
+        part = g.reshape_to(src, [*dims[:dim], count, 1, *dims[dim + 1 :]])
+        starts = [0] * len(groups)
+        starts[dim : dim + 2] = divmod(first, step)
+        places = [g.scalar(start, dt.s64) for start in starts]
+        made = g.reshape_to(x, groups)
+        return g.reshape_to(g.dynamic_update_slice(made, part, *places, shape=made.shape), dims)
+    spread = [(0, 0, 0)] * x.shape.rank
     spread[dim] = (first, size - (first + (count - 1) * step + 1), step - 1)
-    place = g.iota_along(x.shape.dims, dim)
-    from_first = g.subtract(place, g.full_like(place, first))
-    on_grid = g.compare(g.remainder(from_first, g.full_like(place, step)), g.full_like(place, 0), direction="EQ")
-    inside = g.and_(
-        g.compare(place, g.full_like(place, first), direction="GE"),
-        g.compare(place, g.full_like(place, last), direction="LT"),
-    )
-    return g.select(g.and_(on_grid, inside), g.pad_with(src, spread, 0), x)
+    is_written = g.pad_with(g.full(src.shape.dims, True, dt.pred), spread, False)
+    return g.select(is_written, g.pad_with(src, spread, 0), x)
 
 
 @lowers("aten.select_scatter.default")
