@@ -14,6 +14,8 @@ from xloom.torch.dtypes import hlo_dtype, torch_dtype
 
 def as_tensor(array: np.ndarray) -> torch.Tensor:
     """A tensor on an array's memory, or on a copy of it where that is read-only."""
+    if array.dtype.isbuiltin == 1 and array.flags.carray and array.dtype.kind in "fic":
+        return torch.from_numpy(array)
     dtype = torch_dtype(from_numpy(array.dtype))
     flat = np.ascontiguousarray(array).reshape(-1)
     flat = flat if flat.flags.writeable else flat.copy()

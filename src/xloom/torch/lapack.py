@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ import torch
 from xloom.calls import custom_call, lookup
 from xloom.calls.registry import add
 from xloom.calls.torch_routines import PREFIX
-from xloom.torch.arrays import as_array, as_tensor
+from xloom.torch.arrays import as_tensor
 
 OPERATORS = (
     "_linalg_det",
@@ -50,6 +51,13 @@ SOLVE_FACTORS_ITS_MATRIX = _factors_its_matrix()
 """Whether torch's `solve` factors real matrices that lie in rows themselves, not their transposes: versions differ."""
 
 
+@cache
+def _options(opaque: bytes) -> tuple[bool, dict[str, Any]]:
+    """Whether the first matrix is to lie in columns, and what the operator is called with besides tensors."""
+    options = json.loads(opaque)
+    return options.pop("columns", False), options
+
+
 def target_of(operator: str) -> str:
     """The name of an operator's custom call."""
     return PREFIX + operator
@@ -60,16 +68,15 @@ def _register(operator: str) -> None:
 
     @custom_call(target_of(operator))
     def call(out: Any, *inputs: Any, opaque: bytes) -> None:
+        columns, options = _options(opaque)
         with torch.no_grad():
-            options, tensors = json.loads(opaque), [*map(as_tensor, inputs)]
-            if options.pop("columns", False):
+            tensors = [*map(as_tensor, inputs)]
+            if columns:
                 tensors[0] = tensors[0].mT.contiguous().mT
             results = overload(*tensors, **options)
-        if isinstance(results, torch.Tensor):
-            out[...] = as_array(results)
-            return
-        for place, result in zip(out, results, strict=True):
-            place[...] = as_array(result)
+            pairs = [(out, results)] if isinstance(results, torch.Tensor) else zip(out, results, strict=True)
+            for place, result in pairs:
+                as_tensor(place).copy_(result)
 
     add(replace(lookup(target_of(operator)), serves_devices=True))
 
