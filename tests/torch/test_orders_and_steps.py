@@ -6,6 +6,8 @@ import torch
 import xloom.torch as xt
 from xloom.cpu.printers.kernel_choices import kernel_choices_text
 from xloom.llvm.target import target_named
+from xloom.passes import run_passes
+from xloom.torch.compiled_graph import CpuCompiler
 
 NAN, INF = float("nan"), float("inf")
 
@@ -60,3 +62,23 @@ def test_every_so_many(first, last, step):
 
     x = torch.arange(12.0 * 15).reshape(12, 15)
     torch.testing.assert_close(compiled(f)(x), f(x), rtol=0, atol=0)
+
+
+def test_a_written_view_of_views_is_one_update(monkeypatch):
+    def f(x, y):
+        x = x * 2
+        x[1:, 2:-1][:, 3][2:] += y
+        return x
+
+    modules = []
+    compile_program = CpuCompiler.compile
+
+    def noted(self, module):
+        modules.append(module.clone())
+        return compile_program(self, module)
+
+    monkeypatch.setattr(CpuCompiler, "compile", noted)
+    torch.testing.assert_close(*(g(torch.ones(9, 9, 4), torch.ones(6, 4)) for g in (f, compiled(f))))
+    [module] = modules
+    run_passes(module, "layout-simplification,dce")
+    assert [i.opcode for i in module.entry].count("dynamic-update-slice") == 1

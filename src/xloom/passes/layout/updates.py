@@ -126,11 +126,42 @@ def _is_part(part: Instruction, x: Instruction, window: _Window | None) -> bool:
     if value is not None:
         other = splat(part)
         return other is not None and value.tobytes() == other.tobytes()
-    if not part.operands or part.operands[0] is not x or part.shape.dims != window.sizes:
-        return False
-    if part.opcode == "slice":
-        return all(d.stride == 1 and d.start == s for d, s in zip(part["slice"], window.starts, strict=True))
-    return part.opcode == "dynamic-slice" and _window(part.operands[1:], x.shape.dims, part.shape.dims) == window
+    if part.opcode == "dynamic-slice" and part.operands[0] is x:
+        return _window(part.operands[1:], x.shape.dims, part.shape.dims) == window
+    found = _place(part, x)
+    return found is not None and (found[0], window.sizes) == (window.starts, _sizes(part, found[1], x))
+
+
+def _place(part: Instruction, x: Instruction) -> tuple[list[int], list[int | None]] | None:
+    """Where in `x` a part begins that slices take of it, and the dimension of `x` that each of its own is."""
+    steps: list[Instruction] = []
+    while part is not x:
+        if part.opcode not in ("slice", "reshape"):
+            return None
+        steps.append(part)
+        part = part.operands[0]
+    starts, dims = [0] * x.shape.rank, list[int | None](range(x.shape.rank))
+    for step in reversed(steps):
+        if step.opcode == "reshape":
+            places = _places(step.shape.dims, step.operands[0].shape.dims)
+            if places is None:
+                return None
+            dims = [None if p is None else dims[p] for p in places]
+            continue
+        for d, (start, _, stride) in zip(dims, step["slice"], strict=True):
+            if stride != 1:
+                return None
+            if d is not None:
+                starts[d] += start
+    return starts, dims
+
+
+def _sizes(part: Instruction, dims: list[int | None], x: Instruction) -> tuple[int, ...]:
+    sizes = [1] * x.shape.rank
+    for d, n in zip(dims, part.shape.dims, strict=True):
+        if d is not None:
+            sizes[d] = n
+    return tuple(sizes)
 
 
 def _window(starts: Sequence[Instruction], dims: tuple[int, ...], sizes: tuple[int, ...]) -> _Window | None:

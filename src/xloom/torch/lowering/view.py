@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -139,18 +139,22 @@ def slice_scatter(g: Graph, x, src, dim: int, start: int | None, end: int | None
     if src.opcode == "slice" and src.operands[0] is x and src["slice"][dim] == (first, last, step):
         return x  # torch stores a view again that was changed in place
     dims = x.shape.dims
+    if step == 1:
+        return _written(g, x, src, {dim: first})
     if size % step == 0:  # groups of `step` elements, of some of which one is written
-        groups = [*dims[:dim], size // step, step, *dims[dim + 1 :]]
+        groups = g.reshape_to(x, [*dims[:dim], size // step, step, *dims[dim + 1 :]])
         part = g.reshape_to(src, [*dims[:dim], count, 1, *dims[dim + 1 :]])
-        starts = [0] * len(groups)
-        starts[dim : dim + 2] = divmod(first, step)
-        places = [g.scalar(start, dt.s64) for start in starts]
-        made = g.reshape_to(x, groups)
-        return g.reshape_to(g.dynamic_update_slice(made, part, *places, shape=made.shape), dims)
+        return g.reshape_to(_written(g, groups, part, {dim: first // step, dim + 1: first % step}), dims)
     spread = [(0, 0, 0)] * x.shape.rank
     spread[dim] = (first, size - (first + (count - 1) * step + 1), step - 1)
     is_written = g.pad_with(g.full(src.shape.dims, True, dt.pred), spread, False)
     return g.select(is_written, g.pad_with(src, spread, 0), x)
+
+
+def _written(g: Graph, x: Instruction, part: Instruction, places: Mapping[int, int]) -> Instruction:
+    """x with a part of it written, which begins at these places along dimensions, along others at the first."""
+    starts = [g.scalar(places.get(d, 0), dt.s64) for d in range(x.shape.rank)]
+    return g.dynamic_update_slice(x, part, *starts, shape=x.shape)
 
 
 @lowers("aten.select_scatter.default")
