@@ -45,6 +45,7 @@ class _Question:
         self._asked = 0
         self._assumed: set[tuple[Computation, int]] = set()
         """State elements of loops that have none as long as no iteration makes one: what is to be shown."""
+        self._refuted: set[tuple[Computation, int]] = set()
 
     def holds(self, x: Instruction) -> bool:
         """Whether `x` has no -0.0, by what is assumed."""
@@ -73,9 +74,14 @@ class _Question:
 
     def _state(self, body: Computation, index: int) -> bool:
         """Whether an element of the state of loops with this body begins without, and no iteration makes one."""
-        if (body, index) in self._assumed:
+        element = (body, index)
+        if element in self._assumed or element in self._refuted:
+            return element in self._assumed
+        before = self._assumed
+        self._assumed = before | {element}
+        states = (*(loop.operands[0] for loop in self._loops.get(body, ())), body.root)
+        if len(states) > 1 and all(self._element(state, index) for state in states):
             return True
-        loops = self._loops.get(body, [])
-        self._assumed.add((body, index))
-        starts = [loop.operands[0] for loop in loops]
-        return bool(loops) and all(self._element(state, index) for state in (*starts, body.root))
+        self._assumed = before  # what was shown by this element is not shown
+        self._refuted.add(element)
+        return False
