@@ -102,6 +102,21 @@ def test_an_element_is_made_of_others_before_it_is_written():
     np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))
 
 
+WHERE_IT_SAYS = """ENTRY e { p = s32[SIZE] parameter(0) u = s32[3] parameter(1) x = s32[SIZE] negate(p)
+  one = s32[1] slice(x), slice={[5:6]} i = s32[] reshape(one) old = s32[3] dynamic-slice(x, i), dynamic_slice_sizes={3}
+  new = s32[3] add(old, u) ROOT r = s32[SIZE] dynamic-update-slice(x, new, i) }"""
+
+
+@pytest.mark.parametrize("size", [8, 40])
+def test_an_array_that_says_where_it_is_changed(size):
+    """Where that is, is read before the first element is written: others would go elsewhere."""
+    module = xl.parse(WHERE_IT_SAYS.replace("SIZE", str(size)))
+    text = schedule_text(module)
+    assert ("in place of %x" in text) == (size == 40)
+    x, u = -np.arange(size, dtype=np.int32), np.full(3, 10, np.int32)
+    np.testing.assert_array_equal(xl.compile(module)(x, u), xl.evaluate(module, x, u))
+
+
 SHORTEST_PATHS = """HloModule m
 c { s = (s32[], s32[70,70]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(70)
   ROOT t = pred[] compare(i, n), direction=LT }

@@ -9,8 +9,15 @@ from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_shape
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.fusion.producer_consumer import COST_LIMIT, Fusion, FusionGroup, inlined_by, is_fusible
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, element_cost, loaded_values, node_count, reductions_of
-from xloom.codegen.loop_ir.nodes import Load, walk
+from xloom.codegen.loop_ir.nest import (
+    LoopBody,
+    LoopNest,
+    element_cost,
+    loaded_values,
+    loads_of,
+    node_count,
+    reductions_of,
+)
 from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.codegen.schedule.order import Thunk, filled_late, freeing_first, reads_of
 from xloom.codegen.schedule.overwriting_last import overwriting_last
@@ -197,8 +204,8 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
         return "there is one row"
     made: dict[BufferValue, tuple[Affine, int]] = {}
     for stage in nest.stages:
-        for node in walk([s.node for s in stage.stores]):
-            if not isinstance(node, Load) or node.source[0] not in roots:
+        for node in loads_of(stage):
+            if node.source[0] not in roots:
                 continue
             if node.source not in made or not same_row(nest.outer, node.address, *made[node.source]):
                 return f"it reads %{node.source[0].name} elsewhere than where the same iteration has written"

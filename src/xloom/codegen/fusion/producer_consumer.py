@@ -10,8 +10,8 @@ from xloom.codegen.buffer_values import BufferValue, defining_value, defining_va
 from xloom.codegen.elemental import register_rules
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.kernel_facts import unread_operands
-from xloom.codegen.loop_ir.nest import LoopNest, element_cost, node_count
-from xloom.codegen.loop_ir.nodes import Load, walk
+from xloom.codegen.loop_ir.nest import LoopNest, element_cost, loads_of, node_count
+from xloom.codegen.loop_ir.nodes import Load
 from xloom.codegen.ops import OP_ROWS, Role, Trait, having
 from xloom.codegen.thresholds import TRANSPOSED_SIDE
 from xloom.hlo.computation import Computation
@@ -63,8 +63,7 @@ class FusionGroup:
     @cached_property
     def loads(self) -> list[list[Load]]:
         """What each stage of its nest reads."""
-        found = [walk([s.node for s in stage.stores]) for stage in self.nest.stages]
-        return [[node for node in nodes if isinstance(node, Load)] for nodes in found]
+        return [loads_of(stage) for stage in self.nest.stages]
 
     @cached_property
     def size(self) -> tuple[int, int]:
@@ -314,19 +313,31 @@ class _Decision:
 
     # -- of what is changed where it lies
     def _separate_updates(self) -> None:
-        """Stores small updates that read elsewhere in the array that they change: else all of it would be copied."""
+        """Stores small updates that read elsewhere in the array that they change: else all of it would be copied.
+
+        And numbers that say where, if they are read there.
+        """
         for instruction in self.order:
             if instruction.opcode != "dynamic-update-slice" or instruction not in self.stored:
                 continue
-            changed, update = instruction._operands[:2]
-            if update in self.stored or update.shape.size * _SMALL > changed.shape.size or not is_fusible(update):
+            changed, update, *starts = instruction._operands
+            if update.shape.size * _SMALL > changed.shape.size:
+                continue
+            for start in () if update.shape.size == 1 else map(_forwarded, starts):
+                if start not in self.stored and is_fusible(start) and self._reads(start, changed):
+                    self._store(start, f"it says where %{changed.name} is changed, and is read there")
+            if update in self.stored or not is_fusible(update):
                 continue
             group = FusionGroup([[instruction]], inlined_by([instruction], self.stored))
             if not reads_only_what_it_writes(group, instruction):
-                while update.opcode in _FORWARDING:
-                    update = update._operands[0]
+                update = _forwarded(update)
                 if is_fusible(update) and update.opcode not in ("constant", "iota"):
                     self._store(update, f"what it reads in %{changed.name} is elsewhere than what it changes")
+
+    def _reads(self, instruction: Instruction, array: Instruction) -> bool:
+        """True when an instruction that is stored would read an array."""
+        group = FusionGroup([[instruction]], inlined_by([instruction], self.stored))
+        return defining_value(array) in group.values_read
 
     def _separate_slices_of_state(self) -> None:
         """Stores small slices of a loop's state that its new value is made of: else the state would be copied back."""
@@ -356,6 +367,13 @@ def loop_state_before(root: Instruction) -> Iterator[tuple[Instruction, BufferVa
     if root.opcode == "tuple" and len(parameters) == 1 and parameters[0].shape == root.shape:
         for number, new in enumerate(root._operands):
             yield _unchanged_part(new), (parameters[0], number)
+
+
+def _forwarded(value: Instruction) -> Instruction:
+    """What operators that leave an array where it lies are given as `value`."""
+    while value.opcode in _FORWARDING:
+        value = value._operands[0]
+    return value
 
 
 def _unchanged_part(value: Instruction) -> Instruction:

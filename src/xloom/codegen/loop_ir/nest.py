@@ -56,25 +56,25 @@ class LoopNest:
     """Whether what it makes is read again row by row, while that is in the caches, however large the whole is."""
 
 
+def nodes_of(stage: LoopBody) -> list[Node]:
+    """Every node of a stage: of what it stores, and of the numbers that say where."""
+    where = [v.node for s in stage.stores for v, _ in s.address.terms if v.node is not None]
+    return walk([*where, *(s.node for s in stage.stores)])
+
+
+def loads_of(stage: LoopBody) -> list[Load]:
+    """What a stage reads: for what it stores, and for where."""
+    return [n for n in nodes_of(stage) if isinstance(n, Load)]
+
+
 def loaded_values(nest: LoopNest) -> list[BufferValue]:
     """The arrays that the nest loads, in order of first use."""
-    found: dict[BufferValue, None] = {}
-    for stage in nest.stages:
-        for node in walk([s.node for s in stage.stores]):
-            if isinstance(node, Load):
-                found[node.source] = None
-        for store in stage.stores:
-            for var, _ in store.address.terms:
-                if var.node is not None:
-                    found.update({n.source: None for n in walk([var.node]) if isinstance(n, Load)})
-    return list(found)
+    return list(dict.fromkeys(load.source for stage in nest.stages for load in loads_of(stage)))
 
 
 def affine_expressions(stage: LoopBody) -> list[Affine]:
     """Every index expression of a stage."""
-    nodes = walk([s.node for s in stage.stores])
-    dynamic = [v.node for s in stage.stores for v, _ in s.address.terms if v.node is not None]
-    return [s.address for s in stage.stores] + [i for n in (*nodes, *walk(dynamic)) for i in indices_of(n)]
+    return [s.address for s in stage.stores] + [i for n in nodes_of(stage) for i in indices_of(n)]
 
 
 def reductions_of(stage: LoopBody) -> list[Reduction]:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.loop_ir.affine import Affine, Var, range_of
-from xloom.codegen.loop_ir.nest import LoopNest, arranged, merged
-from xloom.codegen.loop_ir.nodes import Load, walk
+from xloom.codegen.loop_ir.nest import LoopNest, arranged, loads_of, merged
 from xloom.cpu.kernel_modules.kernel import Phase
 
 
@@ -66,9 +65,7 @@ class Access(NamedTuple):
 def accesses(nest: LoopNest) -> Iterator[Access]:
     """What a nest loads and stores, without arrays of one iteration."""
     for stage in nest.stages:
-        numbers = [var.node for s in stage.stores for var, _ in s.address.terms if var.node is not None]
-        loads = [n for n in walk([*(s.node for s in stage.stores), *numbers]) if isinstance(n, Load)]
-        found = [Access(n.source, n.address, False) for n in loads]
+        found = [Access(n.source, n.address, False) for n in loads_of(stage)]
         found += [Access(s.target, s.address, True) for s in stage.stores]
         yield from (access for access in found if access.value not in nest.private)
 
