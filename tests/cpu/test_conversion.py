@@ -105,3 +105,23 @@ def test_every_small_float_widened(small, wide):
     number = ~np.isnan(wanted.astype(np.float64))
     np.testing.assert_array_equal(found.view(bits)[number], wanted.view(bits)[number])
     assert np.isnan(found[~number].astype(np.float64)).all()
+
+
+@pytest.mark.parametrize("target", SMALL)
+@pytest.mark.parametrize("source", SMALL)
+def test_every_small_float_as_another(source, target):
+    numbers = np.arange(1 << DTYPES[source].bits, dtype=np.uint8).view(DTYPES[source].numpy)
+    module = xl.parse(
+        f"ENTRY e {{ x = {source}[{len(numbers)}] parameter(0) ROOT y = {target}[{len(numbers)}] convert(x) }}"
+    )
+    found = np.asarray(xl.compile(module)(numbers)).astype(np.float32)
+    with np.errstate(all="ignore"):
+        wanted = numbers.astype(np.float32).astype(DTYPES[target].numpy).astype(np.float32)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_powers_of_two_that_are_no_normal_f32():
+    x = (np.arange(1, 256) * 2.0**-132).astype(np.float32)
+    module = xl.parse(f"ENTRY e {{ x = f32[{x.size}] parameter(0) ROOT y = f8e8m0fnu[{x.size}] convert(x) }}")
+    found = np.asarray(xl.compile(module)(x))
+    np.testing.assert_array_equal(found.view(np.uint8), x.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8))

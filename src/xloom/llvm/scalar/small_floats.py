@@ -16,10 +16,11 @@ from xloom.llvm.vectors import like, uniform
 @cache
 def holds(target: DType, source: DType) -> bool:
     """True when each value of a float of at most 8 bits is one of `target`, infinities and NaN, too."""
-    values = np.arange(1 << source.bits, dtype=np.uint8).view(source.numpy)
+    # f32 has all of them: between some types ml_dtypes has no conversions
+    values = np.arange(1 << source.bits, dtype=np.uint8).view(source.numpy).astype(np.float32)
     # ml_dtypes warns of numbers that become infinite, which is what is asked
     with np.errstate(all="ignore"):
-        return np.array_equal(values.astype(target.numpy).astype(np.float64), values.astype(np.float64), equal_nan=True)
+        return np.array_equal(values.astype(target.numpy).astype(np.float32), values, equal_nan=True)
 
 
 def widen_small(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
@@ -80,8 +81,8 @@ def _narrow_exponent(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Val
     # only powers of two: half of the way up rounds to the even mantissa 0 of the next power, as it does in ml_dtypes
     exponent, mantissa = b.lshr(bits, I32(23)), b.and_(bits, I32(0x7FFFFF))
     normal = b.add(exponent, b.zext(b.icmp_unsigned(">=", mantissa, I32(0x400000)), I32))
-    # denormals lie below 2**-126: 2**-127 is code 0
-    small = b.zext(b.icmp_unsigned(">", mantissa, I32(0x600000)), I32)
+    # denormals lie below 2**-126: 2**-127 is code 0, what is above it rounds up there, as it does in ml_dtypes
+    small = b.zext(b.icmp_unsigned(">", mantissa, I32(0x400000)), I32)
     code = b.select(b.icmp_unsigned("==", exponent, I32(0)), small, normal)
     bad = b.icmp_unsigned(">", bits, I32(0x7F7FFFFF))  # negative, infinite or NaN
     zero = b.fcmp_ordered("==", value, FLOAT(0.0))
