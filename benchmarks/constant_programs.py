@@ -256,6 +256,7 @@ _own("gemm-bf16-depth-24", lambda x, y: x @ y, normal(1024, 24, dtype=_BF16), no
 _own("softmax-50000", lambda x: jax.nn.softmax(x, axis=1), normal(16, 50_000))
 _own("softmax-rows-200", lambda x: jax.nn.softmax(x, axis=1), normal(8000, 200))
 _own("add-4-arrays", lambda *x: reduce(lambda a, b: a + b, x), *(normal(1500, 1000) for _ in range(4)))
+_own("one-hot-of-stacked", lambda x: jnp.stack([x, x + 1], 2)[..., None] == jnp.arange(3.0), normal(3, 12_000, 5))
 _own("copy-10M", lambda x: lax.dynamic_update_slice(x, x[:5] * 2, (3,)), normal(2_500_000))
 _own("add-then-cumsum", lambda x, y: jnp.cumsum(x + y, 0), normal(4096, 1024), normal(4096, 1024))
 _own("bf16-bias", lambda x, b: jax.nn.silu(x + b), normal(500, 300, dtype=_BF16), normal(300, dtype=_BF16))

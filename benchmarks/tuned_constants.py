@@ -280,6 +280,7 @@ TUNED = (
     Tuned("cpu.loops.lowering", "DENSE", "loops/jacobi"),
     Tuned("cpu.loops.lowering", "PAIRED", "own/bf16-bias own/bf16-bias-400"),
     Tuned("cpu.loops.lowering", "VECTOR", "own/scale-rows-of-12 training/mlp-step"),
+    Tuned("cpu.loops.lowering", "_SHARE", "own/one-hot-of-stacked"),
     Tuned("cpu.loops.overlapped_vectors", "_MANY", "loops/jacobi"),
     Tuned("cpu.loops.nontemporal_stores", "FOOTPRINT", "own/add-then-cumsum"),
     Tuned("cpu.loops.nontemporal_stores", "LESS", "layout/broadcast indexing/mask-fill"),

@@ -74,3 +74,15 @@ def test_conditions_on_the_outermost_loop_are_outside_the_others():
     # the first and the last are copies; in between the first and last rows, and the ends of all others
     assert len(inner) == 1 + (1 + 3 + 1) + 1
     assert re.search(r"fdiv.* <\d+ x float>", str(optimised(kernel_module.text)))  # the tangent's
+
+
+@pytest.mark.parametrize("n", [16, 1000, 1237])
+def test_elements_that_lie_between_those_of_the_innermost_loop(n):
+    """So many at a time that the lines that they share stay in the first cache."""
+    module = xl.parse(
+        f"ENTRY e {{ x = f32[{n},5] parameter(0) a = f32[{n},1,5] reshape(x) b = f32[{n},1,5] negate(a) "
+        f"c = f32[{n},2,5] concatenate(a, b), dimensions={{1}} y = f32[{n},2,5,3] broadcast(c), dimensions={{0,1,2}} "
+        f"i = f32[{n},2,5,3] iota(), iota_dimension=3 ROOT p = pred[{n},2,5,3] compare(y, i), direction=EQ }}"
+    )
+    x = np.random.default_rng(n).integers(-3, 4, (n, 5)).astype(np.float32)
+    np.testing.assert_array_equal(xl.compile(module)(x), np.stack([x, -x], 1)[..., None] == np.arange(3))

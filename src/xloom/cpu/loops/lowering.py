@@ -56,6 +56,8 @@ PAIRED = 256
 """Elements of a row that is worth going two at a time: what is left after whole vectors goes one by one."""
 VECTOR = 16
 """Elements of a row that is shorter than any vector."""
+_SHARE = 0.5
+"""Of the first cache, what elements that lie in the same lines, but are made by other loops, may have."""
 
 
 class Lowering:
@@ -126,12 +128,36 @@ class Lowering:
             chosen("one loop, in blocks of whole vectors", f"{inner.size} elements have no remainder")
             return
         chosen(f"vectors along {inner.name} ({inner.size})", f"not in blocks of a fixed size, for {why}")
-        cost *= (inner.size if outer else 1) * (group.size if group else 1)
-        with self._code.phase(outer or [inner], cost, open_ended=not outer) as elements:
+        between, size = self._cut(stage, outer, inner)
+        outer = [v for v in outer if v not in between]
+        block = Var(f"{inner.name}_block", -(-inner.size // size), None, -1)
+        items = [*outer, block, *between] if between else outer
+        if between:
+            chosen(
+                f"{size} elements along {inner.name} at a time", "others lie between them, in the same lines of memory"
+            )
+        cost *= (size if items else 1) * (group.size if group else 1)
+        with self._code.phase(items or [inner], cost, open_ended=not items) as elements:
             elements.unbind(gone)
-            begin, end = (I64(0), I64(inner.size)) if outer else elements.bounds
-            for _ in self._pieces(elements, stage, [*outer, inner]):
+            begin, end = (I64(0), I64(inner.size)) if items else elements.bounds
+            if between:
+                begin = elements.b.mul(elements.vars[block], I64(size), flags=["nsw"])
+                end = intrinsic(elements.b, "smin", elements.b.add(begin, I64(size), flags=["nsw"]), end)
+            for _ in self._pieces(elements, stage, [*outer, *between, inner]):
                 self._along(elements, stage, inner, begin, end, group)
+
+    def _cut(self, stage: LoopBody, outer: Sequence[Var], inner: Var) -> tuple[list[Var], int]:
+        """Loops whose elements lie between those of the innermost one, and how many of that are done at a time.
+
+        So many that the lines that they share stay in the first cache until all are written.
+        """
+        strides = [(s.address, abs(s.address.factor(inner))) for s in stage.stores]
+        between = [v for v in outer if all(0 < abs(address.factor(v)) < stride for address, stride in strides)]
+        nbytes = sum(
+            s * self._code.types_of(store.target).bytes for (_, s), store in zip(strides, stage.stores, strict=True)
+        )
+        size = max(VECTOR, int(_SHARE * self._code.module.target.caches.first) // max(1, nbytes))
+        return (between, size) if size < inner.size else ([], inner.size)
 
     def _pieces(self, elements: Elements, stage: LoopBody, loops: Sequence[Var]) -> Iterator[None]:
         """The iterations of loops around the innermost one between which conditions on them do not change, one by one.
