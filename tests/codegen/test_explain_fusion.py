@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import xloom as xl
@@ -102,3 +103,24 @@ ENTRY main { x = f32[SIZE,SIZE] parameter(0) y = f32[SIZE,SIZE] parameter(1) zer
     small, large = (prepared(xl.parse(sums.replace("SIZE", n))) for n in ("64", "512"))
     assert "in one loop nest" in fusion_report(small, ("z", "total"))
     assert "reads columns, as tiles or side by side, which rows" in fusion_report(large, ("z", "total"))
+
+
+@pytest.mark.parametrize(
+    ("dims", "rows", "said"),
+    [
+        ("129,200", "0:129", "stored by a loop nest.*: a reshape would read it in another order"),
+        ("129,200", "0:5", "computed where it is used"),
+        ("100,258", "0:100", "computed where it is used"),
+    ],
+)
+def test_transposes_before_reshapes_that_divide(dims, rows, said):
+    columns, count = dims.split(",")[1], int(rows.split(":")[1])
+    text = f"""ENTRY main {{ x = f32[129,200] parameter(0) turned = f32[200,129] transpose(x), dimensions={{1,0}}
+  e = f32[200,129] sine(turned) y = f32[{dims}] reshape(e) z = f32[{count},{columns}] slice(y), slice={{[{rows}], [0:{columns}]}}
+  ROOT r = f32[{count},{columns}] negate(z) }}"""
+    module = xl.parse(text)
+    assert re.match(f"%turned transpose: {said}", fusion_report(prepared(module), ("turned",)))
+    x = np.arange(129 * 200, dtype=np.float32).reshape(129, 200)
+    np.testing.assert_allclose(
+        xl.compile(module)(x), -np.sin(x.T).reshape(int(dims.split(",")[0]), -1)[:count], rtol=1e-5, atol=1e-6
+    )

@@ -178,3 +178,12 @@ ENTRY e {{
         spoilt = arguments[trial % 2].reshape(-1)
         spoilt[random.integers(spoilt.size)] = (np.nan, np.inf)[trial % 3 == 0]
         assert not difference(evaluate(module, *arguments), evaluate(exchanged, *arguments))
+
+
+def test_all_of_a_reshape_is_all_of_what_it_is_of() -> None:
+    module = parse("""add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }
+    ENTRY e { x = s32[4,6] parameter(0) s = s32[] parameter(1) y = s32[8,3] reshape(x)
+      ROOT r = s32[] reduce(y, s), dimensions={0,1}, to_apply=add }""")
+    run_passes(module, "layout-simplification,dce")
+    assert [i.opcode for i in module.entry.instructions] == ["parameter", "parameter", "reduce"]
+    assert evaluate(module, np.arange(24, dtype=np.int32).reshape(4, 6), np.int32(5)) == 5 + 23 * 12

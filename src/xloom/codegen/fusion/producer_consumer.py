@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, pairwise
+from operator import mul
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, defining_values
 from xloom.codegen.elemental import register_rules
@@ -135,6 +137,8 @@ class _Decision:
         self._spared: dict[Instruction, int] = {}
         """Elements that need not be computed again where an instruction is stored for no other reason."""
         self._in_parts: set[Instruction] = set()
+        self._divided: set[Instruction] = set()
+        """What is read at places that divisions find at run time."""
         self._reduced: dict[Instruction, frozenset[int]] = {}
         """Dimensions that a reduction that computes an instruction's elements goes along."""
 
@@ -223,6 +227,10 @@ class _Decision:
                 needed.add(instruction._operands[0])
             if instruction.opcode in _OF_PARTS or (instruction in self._in_parts and instruction not in self.stored):
                 self._in_parts.update(instruction._operands)
+            if instruction not in self.stored and (
+                _divides(instruction) or (instruction.op.elementwise and instruction in self._divided)
+            ):
+                self._divided.update(instruction._operands)
             if instruction not in self.stored or instruction.opcode == "reduce":
                 self._note_reduced(instruction)
             for k, operand in enumerate(instruction._operands):
@@ -254,6 +262,8 @@ class _Decision:
             return f"expressions of more than {NODE_LIMIT} operators, or {DEPTH_LIMIT} in each other, are cut"
         if instruction in self._in_parts and _crosses(instruction):
             return "a transpose in tiles cannot be a part of an array"
+        if instruction in self._divided and _turns(instruction) and 2 * sum(here.values()) >= instruction.shape.size:
+            return "a reshape would read it in another order at places that only divisions tell"
         if (
             instruction.opcode == "concatenate"
             and len(instruction._operands) > REDUCED_ARRAYS
@@ -466,10 +476,24 @@ def _read(root: Instruction) -> Sequence[Instruction]:
 
 def _crosses(instruction: Instruction) -> bool:
     """True of a transpose that is done in tiles, which parts of an array are not."""
+    if not _turns(instruction):
+        return False
+    return min(instruction.shape.dims[-1], instruction._operands[0].shape.dims[-1]) >= TRANSPOSED_SIDE
+
+
+def _turns(instruction: Instruction) -> bool:
+    """True of a transpose of a large array that takes neighbours apart."""
     if instruction.opcode != "transpose" or instruction.shape.size < _MANY:
         return False
-    (operand,), dims = instruction._operands, instruction.shape.dims
-    return instruction["dimensions"][-1] != len(dims) - 1 and min(dims[-1], operand.shape.dims[-1]) >= TRANSPOSED_SIDE
+    return instruction["dimensions"][-1] != instruction.shape.rank - 1
+
+
+def _divides(instruction: Instruction) -> bool:
+    """True of a reshape whose dimensions and its operand's have no common parts: no loops go along both."""
+    if instruction.opcode != "reshape" or not instruction.shape.size:
+        return False
+    ends = {n for i in (instruction, instruction._operands[0]) for n in accumulate(i.shape.dims, mul)}
+    return any(after % before for before, after in pairwise(sorted(ends)))
 
 
 _MANY = 4096

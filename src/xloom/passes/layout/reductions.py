@@ -1,4 +1,4 @@
-"""reduce over dimensions of size 1, as masks of gathers with one index have them."""
+"""reduce over dimensions of size 1, as masks of gathers with one index have them, and over all dimensions."""
 
 from __future__ import annotations
 
@@ -29,3 +29,16 @@ def _of_one_element(i: Instruction, rw: Rewriter) -> Instruction | None:
         return value
     values = [rw.make("broadcast", i.shape, [start], dimensions=()), value]
     return rw.make(root.opcode, i.shape, [values[k] for k in numbers], **root.attrs)
+
+
+# reduce(reshape(x), c, all dimensions, f) == reduce(x, c, all dimensions, f)
+@rule("reduce")
+def _of_all(i: Instruction, rw: Rewriter) -> Instruction | None:
+    x, *start = i.operands
+    if len(start) != 1 or x.opcode != "reshape" or x.shape.is_dynamic or len(i["dimensions"]) != x.shape.rank:
+        return None
+    (source,) = x.operands
+    if source.shape.is_dynamic or not source.shape.rank:
+        return None
+    attrs = {**i.attrs, "dimensions": tuple(range(source.shape.rank))}
+    return rw.make("reduce", i.shape, [source, *start], **attrs)
