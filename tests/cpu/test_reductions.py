@@ -13,6 +13,7 @@ from tests.cpu.optimised import optimised
 from xloom.cpu.loops import row_reduction
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
+from xloom.cpu.printers import loops_text
 from xloom.hlo import dtype as dtypes
 from xloom.llvm.target import process_target
 
@@ -108,13 +109,16 @@ def test_a_maximum_inside_an_expression():
     np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), x - x.max(1, keepdims=True))
 
 
-# few columns of many rows, which are reduced in pieces; rows in two loops; rows in numbers that no step divides
+# few columns of many rows, which are reduced in pieces; rows in two loops; rows in numbers that no step divides;
+# columns in two loops
 COLUMNS = [
     ((6000, 24), (0,)),
     ((9001, 6), (0,)),
     ((50, 160, 24), (0, 1)),
     ((3, 3001, 40), (1,)),
     ((2, 90, 16, 70), (1, 3)),
+    ((30, 200, 4, 3), (1,)),
+    ((3, 2, 70, 2, 3), (2,)),
 ]
 
 
@@ -278,3 +282,8 @@ def test_ends_of_rows_are_loops_of_their_own():
     module = xl.from_stablehlo(str(step.compiler_ir("stablehlo")))
     (kernel,) = lowered(prepared(module), process_target())[-1].modules.values()
     assert str(optimised(kernel.text)).count("= load i8,") < 20
+
+
+def test_short_columns_in_two_loops_are_side_by_side():
+    text = loops_text(program("f32", "maximum", (256, 300, 4, 3), (1,), "-inf"))
+    assert "parallel for i1 in 0..256:\n    for i3 in 0..12:\n" in text

@@ -249,6 +249,8 @@ class Lowering:
                 self._code.stores(elements, stage.stores)
 
     def _reduction(self, stage: LoopBody, reductions: list[Reduction]) -> ColumnReduction | RowReduction:
+        joined, _ = arranged(stage, stage.vars)  # loops that are gone have never been begun: they are at 0
+        stage = LoopBody(joined, stage.stores)
         columns, why = is_column_reduction(stage, reductions)
         chosen(
             "neighbouring results side by side in vectors" if columns else "one result after another, along rows", why

@@ -224,8 +224,9 @@ def _stage(writer: Writer, stage: LoopBody, shared: Collection[str], *, may_tile
 
 
 def _reductions(writer: Writer, stage: LoopBody, reductions: list[Reduction], shared: Collection[str]) -> None:
-    inner = LoopBody([*stage.vars, *reductions[0].vars], stage.stores)
-    with writer.loops(ordered(inner, stage.vars), shared):
+    results = _joined(writer, *arranged(stage, stage.vars))
+    inner = LoopBody([*results, *reductions[0].vars], stage.stores)
+    with writer.loops(ordered(inner, results), shared):
         state = {id(reduction): writer.start(reduction) for reduction in reductions}
         with writer.loops(_joined(writer, *arranged(inner, reductions[0].vars)), shared):
             for reduction in reductions:
