@@ -1,7 +1,10 @@
 """Modules that nobody looks into: what was compiled before runs without their being read."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -214,3 +217,41 @@ def test_pjrt_looks_again_where_the_options_differ():
     assert (
         client.compile(from_stablehlo(TEXT), CompileOptions(num_replicas=2)).executable.module.config.replica_count == 2
     )
+
+
+OF_JAX = """
+from xloom.hlo import lazy_module
+reads = []
+read = lazy_module._ensure_read
+lazy_module._ensure_read = lambda module: (reads.append("_read" in vars(module)), read(module))
+import jax, jax.numpy as jnp
+assert jax.jit(lambda x: (x != 0) * (1 / x))(jnp.zeros(3)).sum() == 0
+print(any(reads))
+"""
+
+
+def test_jax_has_nothing_read_that_an_earlier_process_compiled(tmp_path: Path):
+    environment = {**os.environ, "JAX_PLATFORMS": "xloom", "XLOOM_CACHE_DIR": str(tmp_path)}
+    for has_read in ("True", "False"):
+        command = [sys.executable, "-c", OF_JAX]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.stdout.split() == [has_read], done.stderr
+
+
+def test_a_change_when_it_is_read_makes_another_program():
+    def subtract(module: Module) -> None:
+        for instruction in module.instructions:
+            if instruction.opcode == "add":
+                instruction.opcode = "subtract"
+
+    for _ in range(2):
+        changed = lazy_module.changed_when_read(from_stablehlo(TEXT), "subtracts", subtract)
+        assert lazy_module.identity_of(changed) is not None
+        np.testing.assert_array_equal(xl.compile(changed)(A, B)[0], A - B)
+        np.testing.assert_array_equal(xl.compile(from_stablehlo(TEXT))(A, B)[0], A + B)
+        assert all(c.module is changed for c in changed.computations)
+        forget()
+    module = from_stablehlo(TEXT)
+    assert len(module.entry.parameters) == 2  # read
+    assert lazy_module.changed_when_read(module, "subtracts", subtract) is module
+    np.testing.assert_array_equal(xl.compile(module)(A, B)[0], A - B)

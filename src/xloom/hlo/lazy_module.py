@@ -62,6 +62,20 @@ def declaration_of(module: Module) -> Module:
     return vars(module).get("declaration", module)
 
 
+def changed_when_read(module: Module, name: str, change: Callable[[Module], object]) -> Module:
+    """The module after `change`, which is made when it is read; `name` tells it from others in what stands for it."""
+    identity = identity_of(module)
+    if identity is None:
+        change(module)
+        return module
+
+    def read() -> Module:
+        change(module)
+        return module
+
+    return LazyModule(f"{identity} {name}", declaration_of(module), read)
+
+
 def declared(module: Module) -> Module:
     """A module of the same name, configuration, parameters and result, and nothing between those."""
     found = Module(module.name)

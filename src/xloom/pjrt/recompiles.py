@@ -26,8 +26,7 @@ class _Signature(NamedTuple):
     devices: int
 
     @staticmethod
-    def of(module: Module) -> _Signature:
-        declaration = declaration_of(module)
+    def of(declaration: Module) -> _Signature:
         config = declaration.config
         shapes = tuple(p.shape.to_text(layout=False) for p in declaration.entry.parameters)
         root = declaration.entry.root.shape.to_text(layout=False)
@@ -51,10 +50,11 @@ def recompiles() -> list[str]:
 
 def note(module: Module) -> None:
     """Says why a module is compiled, if one of its name was before; and remembers it."""
-    signature = _Signature.of(module)
+    declaration = declaration_of(module)
+    signature = _Signature.of(declaration)
     with _lock:
-        before = _known[module.name]
-        report = _explained(module, signature, before) if before else ""
+        before = _known[declaration.name]
+        report = _explained(declaration, signature, before) if before else ""
         before.append(signature)
         if report:
             _reports.append(report)
@@ -63,9 +63,9 @@ def note(module: Module) -> None:
             print(f"{log_prefix()}xloom.pjrt: compile     {line}", file=sys.stderr)
 
 
-def _explained(module: Module, now: _Signature, known: deque[_Signature]) -> str:
+def _explained(declaration: Module, now: _Signature, known: deque[_Signature]) -> str:
     before = max(reversed(known), key=now.likeness)
-    lines = [f"{module.name} is compiled for the {_ordinal(len(known) + 1)} time"]
+    lines = [f"{declaration.name} is compiled for the {_ordinal(len(known) + 1)} time"]
     if before == now:
         return (
             f"{lines[0]}\n  shapes and dtypes are those of before: a function made anew (jax.jit of a lambda), "
@@ -80,7 +80,7 @@ def _explained(module: Module, now: _Signature, known: deque[_Signature]) -> str
             "another structure of the arguments, or None where there was an array"
         )
         return "\n".join(lines)
-    pairs = zip(declaration_of(module).entry.parameters, before.parameters, now.parameters, strict=True)
+    pairs = zip(declaration.entry.parameters, before.parameters, now.parameters, strict=True)
     changed = [(k, p, a, b) for k, (p, a, b) in enumerate(pairs) if a != b]
     lines += [f"  argument {k}{_place(p)} is {b}, nearest before {a}" for k, p, a, b in changed]
     if changed:

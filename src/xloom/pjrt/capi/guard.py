@@ -56,7 +56,7 @@ def library() -> jit.Library:
     bodies[_INTERRUPTED] = ctypes.addressof(_interrupted)
     native = (*getters.native_names(), *native_entries.native_names())
     names = [f"{PREFIX}{name}" for name in (NOTHING, *_functions, *native)]
-    calls = jit.process_code(_ir(list(_functions)), jit.PassPipeline.CALLS)
+    calls = jit.process_code(_ir(list(_functions)), jit.PassPipeline.CALLERS)  # the same in all processes: it is kept
     return jit.Library([calls, jit.process_code(native_entries.native_text())], names, bodies)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xloom.hlo.lazy_module import changed_when_read
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
 from xloom.pjrt.capi.memory import bytes_at, struct, text_at
@@ -17,9 +18,7 @@ def module_of(address: int, options: CompileOptions) -> Module:
     form = text_at(program.format, program.format_size)
     code = bytes_at(program.code, program.code_size)
     if form == "mlir":
-        module = from_stablehlo(code, trusted=True)
-        select_masked(module)
-        return module
+        return changed_when_read(from_stablehlo(code, trusted=True), "selects masked", select_masked)
     if form == "hlo":
         return decode(code)
     raise invalid(
