@@ -422,9 +422,9 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
     "codes, masks and marks": (
         "codegen.schedule.thunks.LAST",
         "cpu.custom_calls.lapack_threads._ALWAYS",
-        "cpu.entry.collectives.BROKEN",
         "cpu.entry.collectives._NOBODY",
-        "cpu.entry.interruption.INTERRUPTED",
+        "cpu.entry.main_function.BROKEN",
+        "cpu.entry.main_function.INTERRUPTED",
         "cpu.kernel_modules.round_tasks.WORDS_OF_CONTEXT",
         "cpu.loops.bf16_pairs._UPPER",
         "cpu.runtime.dispatch.MISFIT",

@@ -9,7 +9,7 @@ import pytest
 
 import xloom as xl
 from xloom.compilation_cache import cache, first_maker
-from xloom.cpu import compile
+from xloom.cpu import compilation, kept_programs
 
 KEY = "00" * 32
 
@@ -100,15 +100,15 @@ def test_without_a_folder_each_makes_it(tmp_path: Path):
 def test_a_program_is_compiled_once(pool: ThreadPoolExecutor, place: Path, monkeypatch: pytest.MonkeyPatch):
     """By the first of several threads, in place of processes: of what they have in common only the disk is asked."""
     monkeypatch.setattr(cache, "is_current", lambda: True)
-    monkeypatch.setattr(compile.linked, "get", lambda _: None)
-    original, made = compile._made, []
+    monkeypatch.setattr(kept_programs.linked, "get", lambda _: None)
+    original, made = compilation._made, []
 
     def slowly(*given, **more):
         made.append(given)
         until(lambda: next(place.iterdir()).stat().st_size == 3)
         return original(*given, **more)
 
-    monkeypatch.setattr(compile, "_made", slowly)
+    monkeypatch.setattr(compilation, "_made", slowly)
     text = "HloModule m\nENTRY e {\n  a = f32[1234] parameter(0)\n  ROOT s = f32[1234] sine(a)\n}"
     for each in [pool.submit(xl.compile, xl.parse(text)) for _ in range(4)]:
         each.result(120)

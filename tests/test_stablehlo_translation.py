@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.stablehlo import convert
+from xloom.stablehlo import conversion
 
 jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
@@ -105,8 +105,8 @@ def test_values_are_those_of_jaxlibs_conversion(name, monkeypatch):
     monkeypatch.setenv("XLOOM_CACHE", "0")
     x = matrix(4, 4)
     program = jax.jit(FUNCTIONS[name]).lower(x).as_text()
-    exported = convert._module(convert.proto_of(program.encode(), "text"), "text")
-    monkeypatch.setattr(convert, "_exported", lambda *_: pytest.fail("not translated"))
+    exported = conversion._module(conversion.proto_of(program.encode(), "text"), "text")
+    monkeypatch.setattr(conversion, "_exported", lambda *_: pytest.fail("not translated"))
     ours = xl.from_stablehlo(program)
     assert ours.parameter_shapes == exported.parameter_shapes
     assert ours.config.result_layout == exported.config.result_layout
@@ -123,7 +123,7 @@ def test_a_custom_call_of_the_typed_ffi(monkeypatch):
         (call,) = (i for i in module.instructions if i.opcode == "custom-call")
         return call.attrs, call.backend_config, call.frontend_attributes, call.shape, {str(u.shape) for u in call.users}
 
-    assert of(xl.from_stablehlo(program)) == of(convert._module(convert.proto_of(program.encode(), "f"), "f"))
+    assert of(xl.from_stablehlo(program)) == of(conversion._module(conversion.proto_of(program.encode(), "f"), "f"))
 
 
 def test_donated_and_aliased_arguments(monkeypatch):
@@ -131,7 +131,7 @@ def test_donated_and_aliased_arguments(monkeypatch):
     for results in (1, 2):
         function = jax.jit(lambda x, y, n=results: (x + y, x - y)[:n] if n > 1 else x + y, donate_argnums=(1,))
         program = function.lower(matrix(4, 4), matrix(4, 4)).as_text()
-        exported = convert._module(convert.proto_of(program.encode(), "f"), "f")
+        exported = conversion._module(conversion.proto_of(program.encode(), "f"), "f")
         ours = xl.from_stablehlo(program)
         assert ours.config.input_output_alias == exported.config.input_output_alias != []
         assert ours.config.buffer_donors == exported.config.buffer_donors
@@ -166,8 +166,8 @@ def test_instructions_of_a_text_know_its_lines():
 def test_what_no_rule_knows_is_left_to_jaxlib(operation, monkeypatch):
     monkeypatch.setenv("XLOOM_CACHE", "0")
     exported = []
-    export = convert._exported
-    monkeypatch.setattr(convert, "_exported", lambda *a: exported.append(a) or export(*a))
+    export = conversion._exported
+    monkeypatch.setattr(conversion, "_exported", lambda *a: exported.append(a) or export(*a))
     text = (
         f"func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {{\n  %0 = {operation}\n  return %0 : tensor<3xf32>\n}}"
     )

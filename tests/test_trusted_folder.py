@@ -12,7 +12,7 @@ import pytest
 import xloom as xl
 from xloom.calls import register_c, registry
 from xloom.compilation_cache import cache, trusted_folder
-from xloom.cpu import compile
+from xloom.cpu import kept_programs
 from xloom.llvm import jit
 
 TEXT = """HloModule m
@@ -40,7 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def forget() -> None:
     """Makes this process one that has compiled nothing."""
     cache.flush()
-    compile.linked.clear()
+    kept_programs.linked.clear()
     jit.object_cache.clear()
     trusted_folder._found.clear()
 

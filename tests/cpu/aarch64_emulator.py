@@ -26,7 +26,7 @@ from unicorn.arm64_const import (
 from unicorn.unicorn import Uc
 
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.cpu.entry.emitted_program import MAIN
+from xloom.cpu.entry.main_function import MAIN
 from xloom.cpu.machine_code import serialized
 from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_RUN, END_RUN
 from xloom.hlo.module import Module

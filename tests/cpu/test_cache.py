@@ -17,11 +17,11 @@ import pytest
 import xloom as xl
 from xloom.calls import registry
 from xloom.compilation_cache import cache
-from xloom.cpu import compile
+from xloom.cpu import kept_programs
 from xloom.errors import XloomError
 from xloom.llvm import jit
 from xloom.llvm.target import Target
-from xloom.stablehlo import convert
+from xloom.stablehlo import conversion, convert
 
 PROGRAM = """HloModule m
 less {
@@ -58,7 +58,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def forget() -> None:
     """Makes this process one that has compiled nothing."""
     cache.flush()
-    compile.linked.clear()
+    kept_programs.linked.clear()
     jit.object_cache.clear()
 
 
@@ -260,7 +260,7 @@ def test_stablehlo_is_converted_once(place: Path, monkeypatch: pytest.MonkeyPatc
 
     convert.declarations.clear()
     assert [last_sum(number) for number in ("1.0", "2.0")] == [1, 2]
-    monkeypatch.setattr(convert, "on_deep_stack", refuse)  # its machine code is there, so that it is not read
+    monkeypatch.setattr(conversion, "on_deep_stack", refuse)  # its machine code is there, so that it is not read
     assert last_sum("1.0") == 1
     cache.flush()
     convert.declarations.clear()

@@ -12,7 +12,7 @@ from tests.cpu.call_programs import X
 from xloom.calls import register_c, register_symbol, registry
 from xloom.calls.c_source import compile_source
 from xloom.compilation_cache import cache
-from xloom.cpu import compile
+from xloom.cpu import compilation, kept_programs
 
 LIMIT = """ENTRY e {{ a = f32[] parameter(0) one = f32[] custom-call(a), custom_call_target="c_limit",
   api_version=API_VERSION_STATUS_RETURNING, metadata={{source_file="a.py" source_line={line}}}
@@ -29,20 +29,20 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]
     monkeypatch.delenv("XLOOM_CACHE", raising=False)
     monkeypatch.setattr(cache, "is_current", lambda: True)
     names: list[str] = []
-    original = compile._made
+    original = compilation._made
 
     def spy(module, *options):
         names.append(module.name)
         return original(module, *options)
 
-    monkeypatch.setattr(compile, "_made", spy)
+    monkeypatch.setattr(compilation, "_made", spy)
     yield names
     cache.flush()
 
 
 def again(text: str) -> Any:
     cache.flush()
-    compile.linked.clear()
+    kept_programs.linked.clear()
     return xl.compile(xl.parse(text))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu import compile
+from xloom.cpu import kept_programs
 from xloom.llvm import jit
 
 
@@ -42,11 +42,11 @@ def dropped_programs_leave_nothing() -> None:
 
 
 def kept_programs_are_counted_with_what_linking_takes() -> None:
-    compile.linked.clear()
+    kept_programs.linked.clear()
     _run(40)
-    one, before = compile.linked.size, _libraries()
+    one, before = kept_programs.linked.size, _libraries()
     assert one > 40 << 10
-    compile.linked.most = 3 * one + (16 << 10)
+    kept_programs.linked.most = 3 * one + (16 << 10)
     for size in range(41, 47):
         _run(size)
     assert _libraries() == before + 2

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import xloom as xl
 from xloom.cli.main import cli
 from xloom.compilation_cache import shipped
-from xloom.cpu import compile
+from xloom.cpu import compilation, kept_programs
 from xloom.cpu.entry import function as entry_function
 from xloom.cpu.kernel_modules import shape_generic
 from xloom.cpu.library import programs
@@ -41,11 +41,11 @@ def emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
     shipped.shipped.cache_clear()
     original = entry_function.rule_of
     monkeypatch.setattr(entry_function, "rule_of", lambda opcode: (r := original(opcode)) and noted(r))
-    for cache in (compile.linked, jit.object_cache, shape_generic.kept):
+    for cache in (kept_programs.linked, jit.object_cache, shape_generic.kept):
         cache.clear()
     yield found
     shipped.shipped.cache_clear()
-    for cache in (compile.linked, jit.object_cache, shape_generic.kept):
+    for cache in (kept_programs.linked, jit.object_cache, shape_generic.kept):
         cache.clear()
 
 
@@ -113,8 +113,8 @@ def test_a_product_of_another_shape_is_not_written_again(emitted):
 
 def test_another_process_finds_it(emitted):
     xl.compile(dot(300, 400, 500))
-    for cache in (compile.linked, jit.object_cache, shape_generic.kept):
-        compile.cache.flush()
+    for cache in (kept_programs.linked, jit.object_cache, shape_generic.kept):
+        compilation.cache.flush()
         cache.clear()
     assert agrees(dot(310, 410, 510))
     assert emitted == ["dot"]
@@ -122,9 +122,9 @@ def test_another_process_finds_it(emitted):
 
 def test_lost_machine_code_is_made_again(emitted):
     xl.compile(dot(300, 400, 500))
-    compile.cache.flush()
+    compilation.cache.flush()
     jit.object_cache.clear()
-    for path in Path(compile.cache.folder().path).rglob("*"):
+    for path in Path(compilation.cache.folder().path).rglob("*"):
         if path.is_file():
             path.unlink()
     assert agrees(dot(310, 410, 510))
@@ -154,7 +154,7 @@ def test_the_library_command_keeps_kernels(emitted, monkeypatch):
     text = dot(300, 400, 500).to_text()
     monkeypatch.setattr(programs, "programs", lambda: iter([text]))
     assert CliRunner().invoke(cli, ["library"]).exit_code == 0
-    for cache in (compile.linked, jit.object_cache, shape_generic.kept):
+    for cache in (kept_programs.linked, jit.object_cache, shape_generic.kept):
         cache.clear()
     assert agrees(dot(310, 410, 510))
     assert emitted == ["dot"]

@@ -6,7 +6,7 @@ import pytest
 
 import xloom as xl
 from xloom.compilation_cache import cache
-from xloom.cpu import compile
+from xloom.cpu import compilation, kept_programs
 from xloom.cpu.kernel_modules import kernel, shape_generic
 from xloom.cpu.kernels import rule_of
 from xloom.errors import SharedCodeError
@@ -38,7 +38,7 @@ def checked(monkeypatch, tmp_path):
 
 
 def forget():
-    for kept in (jit.object_cache, shape_generic.kept, compile.linked):
+    for kept in (jit.object_cache, shape_generic.kept, kept_programs.linked):
         kept.clear()
 
 
@@ -105,7 +105,7 @@ def test_machine_code_of_other_ir_is_rejected():
 
 
 def test_a_program_under_the_key_of_another_is_rejected(monkeypatch):
-    monkeypatch.setattr(compile, "_key", lambda module, target: "0" * 64)
+    monkeypatch.setattr(compilation, "key_of", lambda module, target: "0" * 64)
     xl.compile(products(48))
     with pytest.raises(SharedCodeError, match="program"):
         xl.compile(products(49))

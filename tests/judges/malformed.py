@@ -77,7 +77,7 @@ def _entries() -> list[bytes]:
 def _compile_in(folder: str) -> np.ndarray:
     import os
 
-    from xloom.cpu.compile import keys, linked
+    from xloom.cpu.kept_programs import keys, linked
 
     os.environ["XLOOM_CACHE_DIR"] = folder
     keys.clear()

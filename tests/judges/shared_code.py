@@ -22,7 +22,7 @@ from tests.judges.child import Case, Skipped, report, run_cases
 from tests.judges.programs import generate
 from tests.judges.stablehlo_cases import programs
 from xloom.compilation_cache import cache
-from xloom.cpu import compile
+from xloom.cpu import kept_programs
 from xloom.cpu.kernel_modules import shape_generic
 from xloom.errors import UnregisteredCallError
 from xloom.hlo.module import Module
@@ -50,7 +50,7 @@ def judge(load: Callable[[], Module]) -> str:
     except UnregisteredCallError as error:
         raise Skipped(str(error)) from None
     cache.flush()
-    for kept in (jit.object_cache, shape_generic.kept, compile.linked):
+    for kept in (jit.object_cache, shape_generic.kept, kept_programs.linked):
         kept.clear()
     xl.compile(module)
     counts = Path(os.environ[_COUNTS]) / f"{os.getpid()}.json"

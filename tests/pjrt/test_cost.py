@@ -3,8 +3,7 @@
 import pytest
 
 import xloom as xl
-from xloom.pjrt import Client
-from xloom.pjrt.compiler import InterpreterCompiler
+from xloom.pjrt import Client, InterpreterCompiler
 
 _LESS = "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }"
 _STATE = "(s32[], f32[1024,1024])"

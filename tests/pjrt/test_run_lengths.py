@@ -4,7 +4,8 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.runtime.executable import CompiledMemoryStats
-from xloom.pjrt.cost import HandOver, hand_over
+from xloom.pjrt.cost import hand_over
+from xloom.pjrt.hand_over import HandOver
 from xloom.pjrt.run_lengths import LONG, RunLengths
 
 SHORT, BETWEEN = 1e-4, LONG / 2

@@ -2,67 +2,27 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xloom.errors import EvaluationError
-from xloom.hlo.expanded_size import overgrown_call
-from xloom.hlo.module import Module
-from xloom.interpreter.evaluator import Evaluator
-from xloom.interpreter.registry import RULES, TOKEN, Value
-from xloom.interpreter.values import from_argument, miscounted
-from xloom.reentry import check_device
-
-FAMILIES = (
-    "batch_norm",
-    "collective",
-    "control",
-    "conversion",
-    "convolution",
-    "custom_call",
-    "decompositions",
-    "dynamic",
-    "elementwise",
-    "fft",
-    "io",
-    "layout",
-    "linalg",
-    "random",
-    "reduce",
-    "sort",
-    "windows",
-)
-for _family in FAMILIES:  # each registers its rules
-    import_module(f"{__name__}.{_family}")
-
-
-_MOST = 1 << 24
-"""Instructions that calls may stand for: minutes of work."""
-
-
-def evaluate(module: Module, *arguments: Any, infeed: Iterable[Value] = (), seed: int = 0) -> Value:
-    """The entry computation's value: NumPy arrays, and tuples of them where the program returns tuples.
-
-    `arguments` are NumPy arrays, literals, Python scalars or nested tuples, one per parameter. Raises ShapeError for
-    arguments that do not fit, EvaluationError where the program has no value, CustomCallError where a call fails.
-    """
-    check_device("interpreter", module.name)
-    parameters = module.entry.parameters
-    if len(arguments) != len(parameters):
-        raise miscounted(module.name, [(p.name, p.shape) for p in parameters], len(arguments))
-    values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
-    overgrown = overgrown_call(module.entry, _MOST)
-    if overgrown is not None:
-        raise EvaluationError(
-            f"this {overgrown[0].opcode} stands for {overgrown[1]} instructions: each call has several others in it",
-            where=overgrown[0].name,
-            hint="`xloom reduce` finds a smaller program of the kind; a loop stands for as many with one computation",
-        )
-    evaluator = Evaluator(module, seed=seed)
-    evaluator.infeed = deque(infeed)
-    return evaluator.call(module.entry, values)
-
+if TYPE_CHECKING:
+    from xloom.interpreter.evaluation import evaluate
+    from xloom.interpreter.evaluator import FAMILIES, RULES, Evaluator
+    from xloom.interpreter.registry import TOKEN
 
 __all__ = ["FAMILIES", "RULES", "TOKEN", "Evaluator", "evaluate"]
+
+# native programs need what values are, and no rules
+_LAZY = {
+    "FAMILIES": "xloom.interpreter.evaluator",
+    "RULES": "xloom.interpreter.evaluator",
+    "TOKEN": "xloom.interpreter.registry",
+    "Evaluator": "xloom.interpreter.evaluator",
+    "evaluate": "xloom.interpreter.evaluation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'xloom.interpreter' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import GeneratorType
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,28 @@ from xloom.trampoline import Nested, each, run
 if TYPE_CHECKING:
     from xloom.calls.program_run import ProgramRun
     from xloom.interpreter.devices import Rendezvous
+
+FAMILIES = (
+    "batch_norm",
+    "collective",
+    "control",
+    "conversion",
+    "convolution",
+    "custom_call",
+    "decompositions",
+    "dynamic",
+    "elementwise",
+    "fft",
+    "io",
+    "layout",
+    "linalg",
+    "random",
+    "reduce",
+    "sort",
+    "windows",
+)
+for _family in FAMILIES:  # each registers its rules
+    import_module(f"xloom.interpreter.{_family}")
 
 _SCALAR_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "call", "map", "fusion", "iota"})
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from xloom.calls import custom_call
+from xloom.calls.partitioning import local_calls
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.cuda.names import CALL_PLATFORM, PJRT_PLATFORM
 from xloom.hlo.module import Module
 from xloom.jax.inherited_rules import AsCpu, is_ours
-from xloom.passes.partitioning.custom_calls import local_calls
 from xloom.pjrt.executable import keep_alive_hooks
 
 _PARTITIONED = "xla_ffi_partitioned_python_cpu_callback"

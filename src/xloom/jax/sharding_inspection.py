@@ -6,10 +6,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from xloom.calls.partitioning import observers
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.proto.shardings import sharding_to_bytes
 from xloom.hlo.sharding import Sharding
-from xloom.passes.partitioning.custom_calls import observers
 
 _TARGET = "InspectSharding"
 _inspectors: weakref.WeakValueDictionary[bytes, Callable[[Any], None]] = weakref.WeakValueDictionary()

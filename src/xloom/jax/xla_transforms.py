@@ -8,7 +8,6 @@ from typing import Any
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
 from xloom.jax.inherited_rules import CPU, is_ours
-from xloom.passes import run_passes
 from xloom.pjrt.transformations import register_transformation
 
 _Transform = Callable[[bytes], bytes | None]
@@ -61,6 +60,8 @@ def _is_ours(client: Any) -> bool:
 
 def _add(platform: str, name: str, stage: int, transform: _Transform) -> None:
     def run(module: Module) -> Module:
+        from xloom.passes import run_passes  # which few processes need
+
         run_passes(module, INLINED, verify=False)
         changed = transform(module.to_proto())
         return module if changed is None else decode(changed)

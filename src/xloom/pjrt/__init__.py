@@ -6,26 +6,28 @@ executable = client.compile(module)
 np.asarray(result)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from xloom.hlo.garbage_collection import without_collector
 
 with without_collector():  # all that is made here stays: to look for garbage among it would find none
     from xloom.pjrt import log
     from xloom.pjrt.buffer import Buffer, HostBufferSemantics
     from xloom.pjrt.client import Client
-    from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
+    from xloom.pjrt.compiler import Compiler, CpuCompiler
     from xloom.pjrt.device import Device, DeviceDescription
     from xloom.pjrt.error import PjrtError
     from xloom.pjrt.executable import Executable, LoadedExecutable
     from xloom.pjrt.future import Future
     from xloom.pjrt.memory_space import MemorySpace
     from xloom.pjrt.options import CompileOptions
-    from xloom.pjrt.simulated import SimCompiler
-    from xloom.pjrt.stepwise import DifferenceError
     from xloom.status_code import Code
 
-if log.is_enabled():
-    kinds = [Client, Buffer, Executable, LoadedExecutable, CpuCompiler, InterpreterCompiler, SimCompiler]
-    log.method_log.install(kinds, [Device, MemorySpace])
+if TYPE_CHECKING:
+    from xloom.pjrt.interpreted import InterpreterCompiler
+    from xloom.pjrt.simulated import SimCompiler
+    from xloom.pjrt.stepwise import DifferenceError
 
 __all__ = [
     "Buffer",
@@ -46,3 +48,22 @@ __all__ = [
     "PjrtError",
     "SimCompiler",
 ]
+
+# what few processes use
+_LAZY = {
+    "DifferenceError": "xloom.pjrt.stepwise",
+    "InterpreterCompiler": "xloom.pjrt.interpreted",
+    "SimCompiler": "xloom.pjrt.simulated",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'xloom.pjrt' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
+
+
+if log.is_enabled():
+    others = [__getattr__(name) for name in ("InterpreterCompiler", "SimCompiler")]
+    kinds = [Client, Buffer, Executable, LoadedExecutable, CpuCompiler, *others]
+    log.method_log.install(kinds, [Device, MemorySpace])

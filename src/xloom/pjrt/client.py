@@ -12,20 +12,14 @@ import numpy as np
 
 from xloom.codegen.thresholds import POOLED
 from xloom.cpu.runtime.memory_pool import aligned_copy
-from xloom.errors import LoweringError
 from xloom.hlo.dtype import from_numpy
+from xloom.hlo.garbage_collection import without_collector
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
 from xloom.llvm.target import process_target
-from xloom.passes.all_reduce_combiner import AllReduceCombiner
-from xloom.passes.async_simplification import AsyncSimplification
-from xloom.passes.partitioning import SpmdPartitioning, has_shardings
-from xloom.passes.result_rounding import ResultRounding
-from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics
-from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
-from xloom.pjrt.cost import HandOver
+from xloom.pjrt.compiler import Compiler, CpuCompiler
 from xloom.pjrt.device import Device, described
 from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
@@ -34,16 +28,13 @@ from xloom.pjrt.known_programs import Request
 from xloom.pjrt.membership import Membership
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
-from xloom.pjrt.simulated import SimCompiler
-from xloom.pjrt.stepwise import Stepwise
-from xloom.pjrt.transformations import is_transformed, transformed
-from xloom.sim import Simulator
-from xloom.sim.unsupported import check_taken
+from xloom.pjrt.transformations import is_transformed
 from xloom.status_code import Code
 from xloom.trace import span
 
 if TYPE_CHECKING:
     from xloom.pjrt.cross_host import CrossHost
+    from xloom.sim import Simulator
 
 
 class Client:
@@ -96,12 +87,17 @@ class Client:
     @staticmethod
     def interpreter(devices: int = 1) -> Client:
         """A client whose devices evaluate programs with NumPy."""
+        from xloom.pjrt.interpreted import InterpreterCompiler
+
         return Client(InterpreterCompiler(), devices)
 
     @staticmethod
-    def sim(make: Callable[[], Simulator] = Simulator, devices: int = 1, *, compare: str = "") -> Client:
-        """Simulated accelerators, each of which `make` makes: a subclass of `xloom.sim.Simulator`, say."""
-        return Client(SimCompiler(make, devices), devices, compare=compare)
+    def sim(make: Callable[[], Simulator] | None = None, devices: int = 1, *, compare: str = "") -> Client:
+        """Simulated accelerators, each of which `make` makes: a subclass of `xloom.sim.Simulator`, or that itself."""
+        from xloom.pjrt.simulated import SimCompiler
+        from xloom.sim import Simulator
+
+        return Client(SimCompiler(make or Simulator, devices), devices, compare=compare)
 
     @staticmethod
     def cuda_emulator(target: str = "sm_80", devices: int = 1, *, seed: int = 0) -> Client:
@@ -225,48 +221,11 @@ class Client:
                 f"the program is for {count} devices, and there are {len(self.devices)}",
                 "make the client with more, by Client.cpu(devices=...) or XLOOM_NUM_DEVICES",
             )
-        is_plain = not is_transformed(self.platform_name)
+        is_plain = type(self.compiler) is CpuCompiler and not (self.compare or is_transformed(self.platform_name))
         request = Request.of(module, options) if is_plain else None
         if request is not None and (hand_over := request.hand_over) is not None:
-            return self._compiled(module, options, hand_over)
-        original = module
-        if (config.replica_count, config.num_partitions) != (options.num_replicas, options.num_partitions):
-            module = module.clone("")
-            module.config.replica_count, module.config.num_partitions = options.num_replicas, options.num_partitions
-        if options.use_spmd_partitioning and has_shardings(module):
-            module = module.clone("")
-            SpmdPartitioning().run(module)
-            AsyncSimplification().run(module)  # no backend overlaps them, and texts show none
-            AllReduceCombiner().run(module)
-        if not options.allow_excess_precision:
-            module = module.clone("")
-            ResultRounding().run(module)
-        if not is_plain:
-            module = transformed(self.platform_name, module)
-        loaded = self._compiled(module, options)
-        if request is not None and module is original:
-            request.note(loaded.executable)
-        return loaded
-
-    def _compiled(self, module: Module, options: CompileOptions, hand_over: HandOver | None = None) -> LoadedExecutable:
-        """The program of one of the devices on all of them."""
-        if options.dump is not None:
-            options.dump.write(module, self.compiler.optimized(module))
-        row_major = module
-        if hand_over is None and has_permuted_entry(module):
-            row_major = module.clone("")
-            RowMajorEntry().run(row_major)
-        declaration = declaration_of(module)
-        if type(self.compiler).takes is not Compiler.takes:
-            check_taken(row_major, self.platform_name, self.compiler.takes)
-        # native code of our own tells more of its compilation itself
-        is_own = isinstance(self.compiler, CpuCompiler)
-        with nullcontext() if is_own else span(declaration.name, "compile"):
-            program = self.compiler.compile(row_major) if not self.compare else Stepwise(self.compiler, row_major)
-        if not callable(getattr(program, "run", None)):
-            gave = f"{type(self.compiler).__name__}.compile gave {program!r}, which has no run"
-            raise LoweringError(gave, where=declaration.name, hint="it gives a Program: see xloom.pjrt.compiler")
-        return self.load(Executable(module, options, program, hand_over))
+            return self.load(Executable(module, options, self.compiler.compile(module), hand_over))
+        return self.load(_compilation().compiled(self, module, options, request))
 
     def load(self, executable: Executable) -> LoadedExecutable:
         """The executable on this client's devices."""
@@ -278,12 +237,20 @@ class Client:
         options = options or CompileOptions.from_proto(packed)
         # which are no part of a module's bytes
         module.config.replica_count, module.config.num_partitions = options.num_replicas, options.num_partitions
-        return self._compiled(module, options)
+        return self.load(_compilation().with_program(self, module, options))
 
     def close(self) -> None:
         """Waits for all work of all devices."""
         for device in self.addressable_devices:
             device.queue.close()
+
+
+def _compilation() -> Any:
+    """What compiles, loaded with the first program that was not compiled before."""
+    with without_collector():  # all that is made stays
+        from xloom.pjrt import compilation
+
+    return compilation
 
 
 def _cross_host(membership: Membership) -> CrossHost:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 import xloom
-from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.entry.collective_sites import CollectiveSite
-from xloom.cpu.prepare import prepared
-from xloom.cpu.runtime.checked_executable import CheckedExecutable
-from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable
-from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Direct, Executable
 from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
 from xloom.cpu.runtime.sanitized_executable import CallingExecutable
@@ -26,11 +21,13 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
-from xloom.interpreter.devices import Rendezvous
-from xloom.interpreter.evaluator import Evaluator
 from xloom.llvm.target import Target, process_target
-from xloom.passes.dynamic_padding import has_dynamic
-from xloom.sim.tolerance import Tolerance, usual
+
+if TYPE_CHECKING:
+    from xloom.cpu.runtime.checked_executable import CheckedExecutable
+    from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable
+    from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
+    from xloom.sim.tolerance import Tolerance
 
 
 @dataclass(frozen=True)
@@ -141,56 +138,13 @@ class Compiler:
 
     def tolerance(self, instruction: Instruction) -> Tolerance:
         """How far the value of an instruction of `optimized` may be from the CPU's where these are compared."""
+        from xloom.sim.tolerance import usual  # which loads what few ask for
+
         return usual(instruction)
 
     def takes(self, instruction: Instruction) -> bool:
         """Whether programs may have an instruction: `compile` gets none with others, all of which an error names."""
         return True
-
-
-class InterpreterCompiler(Compiler):
-    """Programs that the interpreter evaluates."""
-
-    platform_name = "interpreter"
-    platform_version = f"xloom {xloom.__version__}"
-    device_kind = "interpreter"
-
-    def compile(self, module: Module) -> Program:
-        """The module, as a program that the interpreter evaluates."""
-        return Interpreted(module)
-
-
-class Interpreted:
-    """A module that the interpreter evaluates as it stands."""
-
-    def __init__(self, module: Module):
-        self._module = module
-        leaves = [leaf for p in module.entry.parameters for leaf in leaf_shapes(p.shape)]
-        results = leaf_shapes(module.entry.root.shape)
-        self.memory = CompiledMemoryStats(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)
-
-    def rendezvous(self) -> Rendezvous:
-        """Where the interpreters of one run exchange the operands of collectives."""
-        return Rendezvous()
-
-    def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
-        """Evaluates the module with NumPy, for one device."""
-        evaluator = Evaluator(
-            self._module,
-            replica=launch.replica,
-            partition=launch.partition,
-            replica_count=launch.replicas,
-            partition_count=launch.partitions,
-            rendezvous=launch.rendezvous,
-        )
-        return _dense(evaluator.call(self._module.entry, list(arguments)))
-
-
-def _dense(value: Any) -> Any:
-    """With its elements one after another, as whoever reads a buffer's memory expects them."""
-    if isinstance(value, tuple):
-        return tuple(map(_dense, value))
-    return np.asarray(value, order="C") if isinstance(value, np.ndarray) else value
 
 
 class CpuCompiler(Compiler):
@@ -207,11 +161,13 @@ class CpuCompiler(Compiler):
 
     def compile(self, module: Module) -> Program:
         """Native code. Raises LoweringError for what has none."""
-        executable = compile_for_cpu(module, self.target)
-        if isinstance(executable, SpmdExecutable | CheckedSpmdExecutable):
-            return SpmdNative(executable)
+        executable: Any = compile_for_cpu(module, self.target)
         if not is_spmd(declaration_of(module)):
             return Native(executable, self.target)
+        from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable  # which loads passes
+
+        if isinstance(executable, SpmdExecutable | CheckedSpmdExecutable):
+            return SpmdNative(executable)
         raise LoweringError(
             "arrays of dynamic size on several devices have no native code",
             where=module.name,
@@ -220,6 +176,9 @@ class CpuCompiler(Compiler):
 
     def optimized(self, module: Module) -> Module:
         """As it is planned; one with arrays of dynamic size as it was."""
+        from xloom.cpu.prepare import prepared  # which loads the compiler
+        from xloom.passes.dynamic_padding import has_dynamic
+
         return module if has_dynamic(module) else prepared(module)
 
 

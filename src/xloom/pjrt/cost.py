@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from enum import Enum
 
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.ops import OP_ROWS, Trait, having
@@ -15,6 +14,7 @@ from xloom.hlo.cost_analysis import cost_analysis
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.loops import counted_trips
+from xloom.pjrt.hand_over import HandOver
 
 # to hand a program over to another thread, and to hear of its end, takes 50 to 300 µs on the host, the more the longer
 # its threads have slept: a good part of the time in which the host's cores do this much
@@ -38,16 +38,6 @@ _READS_PART = having(Trait.READS_PART)
 def analysis(module: Module, memory: CompiledMemoryStats) -> dict[str, float]:
     """The cost of a run by XLA's names; `bytes accessed` are those of arguments and results alone."""
     return {**cost_analysis(module), "bytes accessed": float(memory.argument_bytes + memory.result_bytes)}
-
-
-class HandOver(Enum):
-    """Whether a program runs in the device's thread, to which it is handed over, or in the caller's."""
-
-    NEVER = b"1"
-    IF_LONG = b"2"
-    """It has loops of an unknown number of iterations, and would be cheap with one of each, or calls that are given
-    much: it depends on its runs."""
-    ALWAYS = b"0"
 
 
 def hand_over(module: Module, memory: CompiledMemoryStats) -> HandOver:

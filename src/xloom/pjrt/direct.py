@@ -11,7 +11,7 @@ import numpy as np
 from xloom.cpu.runtime.executable import Direct
 from xloom.cpu.runtime.rendezvous import NativeRendezvous
 from xloom.pjrt.compiler import Native, SpmdNative
-from xloom.pjrt.cost import HandOver, is_cheap
+from xloom.pjrt.hand_over import HandOver
 from xloom.pjrt.log import is_enabled
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def _participants(loaded: LoadedExecutable, rendezvous: NativeRendezvous | None)
 def _between_processes(loaded: LoadedExecutable) -> DirectRun | None:
     program, processes = loaded.executable.program, loaded.client.membership.connected
     assert isinstance(program, SpmdNative)
+    from xloom.pjrt.cost import is_cheap  # which loads passes
+
     code = program.direct
     # another device of this process would be met in a thread of its own
     if code is None or processes is None or not processes.has_turns:

@@ -20,13 +20,12 @@ from xloom.pjrt.boundary import arguments_on_device, checked_results
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.collectives import declared_collectives
 from xloom.pjrt.compiler import Launch, Native, Program, SpmdNative
-from xloom.pjrt.cost import HandOver
-from xloom.pjrt.cost import hand_over as judged
 from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
 from xloom.pjrt.enqueued import Completion, Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
+from xloom.pjrt.hand_over import HandOver
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.placement import result_kinds
@@ -62,8 +61,11 @@ class Executable:
         """Whether another thread would take long to begin with it, next to its own time: judged by native code's. What
         calls Python's functions counts as such: who prints or writes in one expects it done when the call returns."""
         if isinstance(program, Native) or (isinstance(program, SpmdNative) and program.is_independent):
-            judgement = judged(module, program.memory) if hand_over is None else hand_over
-            self.hand_over = HandOver.NEVER if any(self._kept) else judgement
+            if hand_over is None:
+                from xloom.pjrt.cost import hand_over as judged  # which loads passes
+
+                hand_over = judged(module, program.memory)
+            self.hand_over = HandOver.NEVER if any(self._kept) else hand_over
         elif getattr(program, "enqueues", False):
             self.hand_over = HandOver.NEVER
         self.run_lengths = RunLengths()

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xloom.compilation_cache.cache import Cache, key_of
-from xloom.cpu.compile import note_key
 from xloom.hlo.lazy_module import identity_of
 from xloom.hlo.module import Module
-from xloom.passes.row_major_entry import has_permuted_entry
-from xloom.pjrt.compiler import Native
-from xloom.pjrt.cost import HandOver
-from xloom.pjrt.executable import Executable
+from xloom.pjrt.hand_over import HandOver
 from xloom.pjrt.options import CompileOptions
 
 _hand_overs = Cache(1 << 20)
@@ -40,10 +36,6 @@ class Request:
         data = _hand_overs.get(self.key)
         return None if data is None else HandOver(data)
 
-    def note(self, executable: Executable) -> None:
-        """Keeps the metadata of the module that was compiled as it stood, if that is all it depends on."""
-        program, module = executable.program, executable.module
-        if not isinstance(program, Native) or not program.key or has_permuted_entry(module):
-            return  # the last is served by a program on rows
-        if note_key(self.identity, module, program.target, program.key):
-            _hand_overs.put(self.key, executable.hand_over.value)
+    def note(self, hand_over: HandOver) -> None:
+        """Keeps what suits the program, that of the module as it stood."""
+        _hand_overs.put(self.key, hand_over.value)

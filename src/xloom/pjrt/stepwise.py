@@ -19,7 +19,8 @@ from xloom.interpreter.nested_values import leaves, with_each
 from xloom.interpreter.registry import Value
 from xloom.passes import run_passes
 from xloom.pjrt.boundary import checked
-from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler, Launch, Program
+from xloom.pjrt.compiler import Compiler, CpuCompiler, Launch, Program
+from xloom.pjrt.interpreted import InterpreterCompiler
 from xloom.sim.tolerance import first_difference
 
 _PASSED_ON = frozenset(

@@ -9,7 +9,7 @@ import json
 import sys
 
 from xloom.errors import ParseError
-from xloom.stablehlo.convert import proto_of
+from xloom.stablehlo.conversion import proto_of
 
 
 def _main() -> None:

@@ -19,8 +19,9 @@ from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import CallMemory, aligned_pointer, call_memory
 from xloom.cpu.custom_calls.native_call import NativeCall
-from xloom.cpu.custom_calls.python_callback import Run, call_python
-from xloom.cpu.custom_calls.typed_ffi_call import SETTLE, call_typed, finish_call, unwatched
+from xloom.cpu.custom_calls.python_callback import call_python
+from xloom.cpu.custom_calls.run import DEVICE, Run
+from xloom.cpu.custom_calls.typed_ffi_call import SETTLE, call_typed, finish_call
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.interpreter.custom_call import SINKS
@@ -30,9 +31,6 @@ from xloom.llvm.types import I8, I32, I64, POINTER, VOID
 
 if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
-
-DEVICE = "CPU"
-"""What native programs run on, in messages."""
 
 
 def custom_call(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
@@ -72,13 +70,6 @@ def _call_guarded(
         fill(out, host.invoke(instruction, inputs, run.guarded, DEVICE))
 
     call_python(entry, schedule, instruction, shapes, body)
-
-
-def call_error(instruction: Instruction, run: Run | None) -> BaseException:
-    """The error of the call that ended a run; None is that of this thread which Python has not started."""
-    failed = run or unwatched
-    error, failed.error = failed.error, None  # not kept here: its traceback refers to the run
-    return error or host.failure(instruction, failed.message)
 
 
 def _call_native(entry: EntryBuilder, call: NativeCall, memory: CallMemory) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from xloom.calls.buffers import fill
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.custom_calls.python_callback import Run, call_python
+from xloom.cpu.custom_calls.python_callback import call_python
+from xloom.cpu.custom_calls.run import Run
 from xloom.hlo.instruction import Instruction
 from xloom.interpreter.io import next_infeed, next_received
 from xloom.interpreter.registry import TOKEN

@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
 
-from xloom.calls.typed_ffi import Execution
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import call_memory
-from xloom.cpu.runtime.memory_pool import Block as Memory
+from xloom.cpu.custom_calls.run import Run
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.llvm.types import I32, POINTER, VOID
 
 if TYPE_CHECKING:
-    from xloom.calls.program_run import ProgramRun
     from xloom.cpu.entry.function import EntryBuilder
-
-
-@dataclass(slots=True)
-class Run:
-    """One run of a program, as the Python code that it calls sees it."""
-
-    arguments: Sequence[np.ndarray]
-    results: Sequence[np.ndarray]
-    constants: Sequence[np.ndarray]
-    arena: Memory
-    infeed: deque[Any]
-    outfeed: list[Any]
-    channels: dict[int | None, deque[Any]] = field(default_factory=dict)
-    message: str = ""
-    """Of the native call that failed."""
-    error: BaseException | None = None
-    """What the Python code that failed raised."""
-    guarded: ProgramRun | None = None
-    """What calls in guarded memory keep."""
-    _execution: Execution | None = None
-
-    @property
-    def execution(self) -> Execution:
-        """What typed calls see of the run."""
-        if self._execution is None:
-            self._execution = Execution()
-        return self._execution
-
-    def channel(self, number: int | None) -> deque[Any]:
-        """What was sent on a channel and not received yet."""
-        return self.channels.setdefault(number, deque())
 
 
 Body = Callable[[Run, Any, list[Any]], None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -15,7 +14,7 @@ from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import aligned_pointer, call_memory
 from xloom.cpu.custom_calls.lapack_threads import begin_lapack, end_lapack
 from xloom.cpu.custom_calls.native_call import NativeCall
-from xloom.cpu.custom_calls.python_callback import Run
+from xloom.cpu.custom_calls.run import Run, Unwatched, unwatched
 from xloom.llvm.loop import allocate
 from xloom.llvm.types import I1, I8, I32, I64, POINTER, VOID
 
@@ -26,20 +25,10 @@ SETTLE = "xloom_settle"
 _HANDLER = ir.FunctionType(POINTER, [POINTER])
 
 
-class _Unwatched(threading.local):
-    """Takes the place of a run that Python has not started; its thread asks for what failed."""
-
-    message = ""
-    error: BaseException | None = None
-
-
-unwatched = _Unwatched()
-
-
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 def finish_call(address: int | None, frame: int, error: int | None) -> int:
     """What becomes of a call that returned an error, or a future: 1 when it failed. `address` is the run's, if any."""
-    run: Run | _Unwatched = ctypes.cast(address, ctypes.py_object).value if address else unwatched
+    run: Run | Unwatched = ctypes.cast(address, ctypes.py_object).value if address else unwatched
     try:
         message = outcome(frame, error)
     except BaseException as interruption:  # native code is between here and who can handle it

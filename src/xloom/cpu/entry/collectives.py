@@ -17,6 +17,7 @@ from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.collective_sites import CollectiveSite, Landing, Read
+from xloom.cpu.entry.main_function import BROKEN
 from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, MEMORY, NUMBER, PARTITION, REPLICA, WAIT
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
@@ -30,8 +31,6 @@ from xloom.llvm.types import I1, I8, I32, I64, POINTER, VOID
 if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
 
-BROKEN = -2
-"""What a program returns when another device will never come."""
 
 _WAIT = ir.FunctionType(I32, [POINTER, I64, I64, I64, POINTER])
 _FROM_ONE = ("collective-broadcast", "collective-permute")

@@ -13,8 +13,6 @@ from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.pass_pipeline import PassPipeline
 
-MAIN = "xloom_main"
-"""The entry function."""
 DEEP = 64
 """Blocks in each other beyond which LLVM's passes take too long: their time grows as the square of loops' depth."""
 LONG = 1 << 20

@@ -34,11 +34,12 @@ from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
 from xloom.cpu.entry.allocation_pointers import AllocationPointers
 from xloom.cpu.entry.collectives import COLLECTIVES, device_counts
 from xloom.cpu.entry.control_flow import conditional, while_loop
-from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedProgram, KernelModule, ThunkCode
+from xloom.cpu.entry.emitted_program import DEEP, PARALLEL_FOR, EmittedProgram, KernelModule, ThunkCode
 from xloom.cpu.entry.float_environment import entry_function
 from xloom.cpu.entry.fused_dot import fused_dot
 from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
+from xloom.cpu.entry.main_function import MAIN
 from xloom.cpu.entry.serial_loops import begins_serial_loops
 from xloom.cpu.kernel_modules.choices import choices_made
 from xloom.cpu.kernel_modules.copies import LARGE

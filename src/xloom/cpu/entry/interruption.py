@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from xloom.codegen.buffer_values import leaf_shapes
+from xloom.cpu.entry.main_function import INTERRUPTED
 from xloom.cpu.runtime.threads.poll_ir import POLL
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.loop import allocate
 from xloom.llvm.types import I32, I64, POINTER
 
-INTERRUPTED = -3
-"""What a program returns then."""
 _OFTEN = 1_000_000
 """So many additions take some thousand times as long as to look, if vectors do them."""
 _SELDOM = 50_000_000

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import partial
 
 from xloom.codegen.schedule.thunks import roots_of
-from xloom.cpu.entry.emitted_program import MAIN, EmittedProgram
+from xloom.cpu.entry.emitted_program import EmittedProgram
+from xloom.cpu.entry.main_function import MAIN
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.hlo.module import Module

@@ -13,13 +13,10 @@ import numpy as np
 
 from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.buffers.input_output_aliases import aliases
 from xloom.codegen.thresholds import POOLED
-from xloom.cpu.custom_calls.custom_call import call_error
-from xloom.cpu.custom_calls.python_callback import Run
-from xloom.cpu.entry.emitted_program import MAIN, EmittedProgram
-from xloom.cpu.entry.interruption import INTERRUPTED
+from xloom.cpu.custom_calls.run import Run, call_error
+from xloom.cpu.entry.main_function import INTERRUPTED, MAIN
 from xloom.cpu.runtime.dispatch import MISFIT, Call, address_of, dispatch, struct_offsets_match
 from xloom.cpu.runtime.memory_pool import Block, MemoryPool
 from xloom.cpu.runtime.threads import pool
@@ -33,6 +30,8 @@ from xloom.interpreter.values import from_argument, miscounted
 from xloom.trace import watch
 
 if TYPE_CHECKING:
+    from xloom.codegen.buffers.assignment import BufferAssignment
+    from xloom.cpu.entry.emitted_program import EmittedProgram
     from xloom.cpu.runtime.serialized_executable import LinkedExecutable
 
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4, ctypes.py_object)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xloom.calls.sanitizer import active
-from xloom.cpu.custom_calls.custom_call import DEVICE
+from xloom.cpu.custom_calls.run import DEVICE
 from xloom.cpu.runtime.executable import Direct, Executable
 from xloom.cpu.runtime.serialized_executable import LinkedExecutable
 from xloom.hlo.module import Module

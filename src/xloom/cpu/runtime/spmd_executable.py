@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from xloom.cpu.custom_calls.python_callback import Run
+from xloom.cpu.custom_calls.run import Run
 from xloom.cpu.entry.collective_sites import CollectiveSite, named_as_in
-from xloom.cpu.entry.collectives import BROKEN
+from xloom.cpu.entry.main_function import BROKEN
 from xloom.cpu.runtime.executable import Executable
 from xloom.cpu.runtime.memory_pool import Block
 from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xloom.calls.partitioning import local_calls, observers
 from xloom.hlo.asynchronous import BEGINS, is_control_dependency
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred
@@ -15,7 +16,7 @@ from xloom.hlo.sharding import ReplicaGroups, Sharding
 from xloom.interpreter.custom_call import SHARDING_GROUP
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.partitioning import indexing  # noqa: F401 - registers its rules
-from xloom.passes.partitioning.custom_calls import called_everywhere, local_calls, observers, partitioned
+from xloom.passes.partitioning.custom_calls import called_everywhere, partitioned
 from xloom.passes.partitioning.nesting import leaves, local, packed, packed_shape, parts_of, whole
 from xloom.passes.partitioning.regions import ENTER, LEAVE, boundary_of, manual_factors
 from xloom.passes.partitioning.resharding import Channels, Emitter, PartitionedValue

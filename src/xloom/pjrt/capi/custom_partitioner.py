@@ -6,11 +6,11 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+from xloom.calls.partitioning import Partitioned, batched, partitioners
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.proto.shapes import shape_to_bytes
 from xloom.hlo.proto.shardings import sharding_from_bytes, sharding_to_bytes
 from xloom.hlo.sharding import Sharding
-from xloom.passes.partitioning.custom_calls import Partitioned, batched, partitioners
 from xloom.pjrt.capi.memory import Text, bytes_at, struct, text_at
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import PjrtError

@@ -17,7 +17,6 @@ from xloom.pjrt.capi.owned import hand_over
 from xloom.pjrt.capi.plans import Plan
 from xloom.pjrt.capi.shardings import Shardings, of_leaves
 from xloom.pjrt.capi.slots import slot
-from xloom.pjrt.cost import analysis
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.memory_space import KINDS
 from xloom.pjrt.options import CompileOptions, assignment_proto
@@ -66,6 +65,8 @@ class ExecutableView:
     @cached_property
     def cost(self) -> NamedValues:
         """The cost analysis, by XLA's names: flops, bytes accessed and others."""
+        from xloom.pjrt.cost import analysis  # which loads passes
+
         return NamedValues(analysis(self.executable.module, self.executable.program.memory).items())
 
     @cached_property

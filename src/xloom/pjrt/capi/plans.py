@@ -8,9 +8,9 @@ from typing import Any
 
 from xloom.pjrt.capi.cells import record_address
 from xloom.pjrt.capi.native_structs import ARGUMENT, PLAN, RESULT, TOOK_LONG
-from xloom.pjrt.cost import HandOver
 from xloom.pjrt.direct import BetweenProcesses, DirectRun, direct_run
 from xloom.pjrt.executable import LoadedExecutable
+from xloom.pjrt.hand_over import HandOver
 
 
 class Plan:

@@ -7,7 +7,6 @@ from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
 from xloom.pjrt.capi.memory import bytes_at, struct, text_at
 from xloom.pjrt.error import invalid
-from xloom.pjrt.masked_products import select_masked
 from xloom.pjrt.options import CompileOptions
 from xloom.stablehlo import from_stablehlo
 
@@ -18,9 +17,15 @@ def module_of(address: int, options: CompileOptions) -> Module:
     form = text_at(program.format, program.format_size)
     code = bytes_at(program.code, program.code_size)
     if form == "mlir":
-        return changed_when_read(from_stablehlo(code, trusted=True), "selects masked", select_masked)
+        return changed_when_read(from_stablehlo(code, trusted=True), "selects masked", _select_masked)
     if form == "hlo":
         return decode(code)
     raise invalid(
         f"programs are in the format mlir or hlo, not {form!r}", "give StableHLO as mlir, or a HloModuleProto as hlo"
     )
+
+
+def _select_masked(module: Module) -> None:
+    from xloom.pjrt.masked_products import select_masked  # which loads passes
+
+    select_masked(module)
