@@ -59,3 +59,28 @@ def test_by_the_command_line():
 
 def test_it_is_off_unless_asked_for():
     assert run("counted", JAX_PLATFORMS="cpu", XLOOM_AS_CPU="0", XLOOM_NUM_DEVICES="3") == "1\n"
+
+
+EXITING = """
+import atexit
+
+@atexit.register
+def after_jax():
+    print(jax.jit(lambda x: x * 2)(jnp.arange(3)))
+
+import jax, jax.numpy as jnp
+print(jnp.arange(3) + 1)
+if early:
+    atexit._run_exitfuncs()  # as tests of libraries do
+    print(jnp.arange(3) + 3)
+"""
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("environment", [{"XLOOM_AS_CPU": "1"}, {"JAX_PLATFORMS": "xloom"}], ids=["cpu", "platform"])
+def test_exit_functions_use_jax_after_it_was_cleaned_up(environment: dict[str, str], early: bool):
+    given = {key: value for key, value in os.environ.items() if key != "JAX_PLATFORMS"} | environment
+    program = EXITING.replace("early", str(early))
+    done = subprocess.run([sys.executable, "-c", program], env=given, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert done.stdout.splitlines() == ["[1 2 3]", "[0 2 4]", *(["[3 4 5]"] if early else [])]

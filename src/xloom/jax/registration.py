@@ -27,11 +27,17 @@ def register(platform: str, options: Options, priority: int) -> None:
     from jax._src import xla_bridge
     from jax._src.lib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
 
-    from xloom.pjrt.capi import api_address
+    from xloom.pjrt.capi import api_address, resume
+
+    def made_with() -> dict[str, Any]:
+        resume()
+        return options() if callable(options) else options
 
     capsule = _capsule(api_address(), b"pjrt_c_api")
     xla_bridge._nonexperimental_plugins.add(platform)
-    xla_bridge.register_plugin(platform, c_api=capsule, priority=priority, options=options, make_topology=_no_topology)
+    xla_bridge.register_plugin(
+        platform, c_api=capsule, priority=priority, options=made_with, make_topology=_no_topology
+    )
     if not _registered:
         _profiler.register_plugin_profiler(capsule)  # which JAX does for plugins out of libraries alone
         _retire_after_jax()

@@ -1,5 +1,5 @@
 """PJRT's C API over xloom's PJRT objects: what frameworks load as a plugin."""
 
-from xloom.pjrt.capi.api import api_address
+from xloom.pjrt.capi.api import api_address, resume
 
-__all__ = ["api_address"]
+__all__ = ["api_address", "resume"]

@@ -67,6 +67,12 @@ def api_address() -> int:
     return ctypes.addressof(api())
 
 
+def resume() -> None:
+    """Goes on after Python's exit functions, one of which may use JAX after ours, or whose caller goes on himself."""
+    if guard.resume():
+        atexit.register(_retire)
+
+
 def _python_sees_all(reason: str, holds: bool) -> None:
     """Whether Python must see every call, which takes longer, for this reason."""
     (_reasons.add if holds else _reasons.discard)(reason)

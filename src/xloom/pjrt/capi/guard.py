@@ -8,6 +8,7 @@ heard at the function's first line, which would not run: it is heard before, and
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import time
 from functools import cache
@@ -72,7 +73,19 @@ def retire() -> None:
         time.sleep(0.001)
 
 
+def resume() -> bool:
+    """Has functions call Python again; False where they do."""
+    retired = ctypes.c_int64.from_address(address(RETIRED))
+    if not retired.value:
+        return False
+    retired.value = 0
+    return True
+
+
+_IS_FINALIZING = "Py_IsFinalizing" if sys.version_info >= (3, 13) else "_Py_IsFinalizing"
+"""Python's modules go then: who went on after the exit functions is not told by another one."""
 _DECLARATIONS = f"""
+declare i32 @{_IS_FINALIZING}()
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_Fetch(ptr, ptr, ptr)
@@ -96,7 +109,11 @@ define internal ptr @guarded(ptr %body, ptr %a, ptr %b, ptr %c, ptr %d) noinline
   %before = atomicrmw add ptr @{PREFIX}{RUNNING}, i64 1 seq_cst
   %flag = load atomic i64, ptr @{PREFIX}{RETIRED} seq_cst, align 8
   %is_retired = icmp ne i64 %flag, 0
-  br i1 %is_retired, label %nothing, label %python
+  br i1 %is_retired, label %nothing, label %go_on
+go_on:
+  %ending = call i32 @{_IS_FINALIZING}()
+  %is_ending = icmp ne i32 %ending, 0
+  br i1 %is_ending, label %nothing, label %python
 nothing:
   %less = atomicrmw sub ptr @{PREFIX}{RUNNING}, i64 1 seq_cst
   ret ptr null
