@@ -220,6 +220,19 @@ def test_what_a_graph_asserts_of_values():
         one_hot(torch.tensor([1, 4]))
 
 
+def test_what_a_graph_asserts_of_sizes():
+    def joined(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        torch._check(a.shape[0] + b.shape[0] == c.shape[0])
+        return torch.cat([a, b]) * c
+
+    run = compiled(joined, dynamic=True)
+    for n in (3, 5):
+        given = [torch.randn(size) for size in (n, 4, n + 4)]
+        torch.testing.assert_close(run(*given), joined(*given))
+    with pytest.raises(RuntimeError):
+        run(torch.ones(3), torch.ones(4), torch.ones(1))
+
+
 def test_repetitions_of_a_known_number():
     x, repeats = torch.randn(3, 2), torch.tensor([2, 0, 3])
     repeated = lambda x, n: x.repeat_interleave(n, 0, output_size=5) + 1  # noqa: E731

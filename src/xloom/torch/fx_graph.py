@@ -28,6 +28,7 @@ from xloom.torch.shared_results import AliasedResult, aliased_results, shared_re
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _ASSERTS = torch.ops.aten._assert_async.msg
+_ASSERTS_OF_SIZES = torch.ops.aten._assert_scalar.default
 _ASSERTS_METADATA = torch.ops.aten._assert_tensor_metadata.default
 _OF_DYNAMO = "graphs are those of torch.compile or torch.export, after AOTAutograd"
 
@@ -192,6 +193,11 @@ class _Translator:
             condition, message = self._value(node.args)
             self.asserted.append(self.g.cast(self.g.reshape_to(condition, ()), dt.pred))
             self.translated.assertions.append(message)
+            return None
+        if node.target is _ASSERTS_OF_SIZES:
+            holds, message = self._value(node.args)
+            if not holds:
+                raise LoweringError(f"{message}: the sizes are others", where=_described(node))
             return None
         if node.target is _ASSERTS_METADATA:  # of dtypes, which are what they were when it was traced
             return None
