@@ -45,6 +45,8 @@ WRAPPERS = [
     "tensor_parallel",
     "fully_sharded",
     "fully_sharded_from_the_host",
+    "fully_sharded_by_flat_parameters",
+    "fully_sharded_holds_parts",
     "checkpoints",
     "compiled",
     "compiled_on_device",

@@ -3,6 +3,7 @@
 All run in one start of the processes; each says `ok NAME`, or what was wrong.
 """
 
+import gc
 import math
 import os
 import shutil
@@ -22,7 +23,8 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import _coalescing_manager
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.nn.functional import all_gather as differentiable_gather
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
@@ -31,6 +33,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import xloom.torch  # noqa: F401 - it registers the device and the backend
 from xloom.errors import DistributedError
+from xloom.torch.lazy.runtime.memory_statistics import memory_allocated
 from xloom.torch.metrics import METRICS
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64, torch.uint8, torch.bool)
@@ -440,6 +443,55 @@ def fully_sharded_from_the_host():
     assert model[1].running_mean.device.type == "xla"
     assert isinstance(model[0].weight, DTensor) and isinstance(model[2].weight, DTensor)
     agree(model[0].weight.full_tensor(), alone[0].weight.cpu(), exact=True)
+
+
+def fully_sharded_by_flat_parameters():
+    """FullyShardedDataParallel, also of a module on the host, whose steps are those of Gloo on the host."""
+    policy = ModuleWrapPolicy({torch.nn.Linear})
+    choices: list[dict[str, Any]] = [
+        {},
+        {"use_orig_params": True},
+        {"sharding_strategy": ShardingStrategy.SHARD_GRAD_OP},
+    ]
+    for options in choices:
+        losses = []
+        for device in ("cpu", "xla"):
+            torch.manual_seed(0)
+            model: Any = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+            where = torch.device("xla", 0) if device == "xla" else torch.device("cpu")
+            model = FullyShardedDataParallel(model, auto_wrap_policy=policy, device_id=where, **options)
+            optimizer = ADAMW(model.parameters())
+            for step in range(4):
+                y = model(numbers((6, 8), torch.float32, 100 * step + dist.get_rank()).to(device)).square().mean()
+                y.backward()
+                losses.append((y.item(), model.clip_grad_norm_(1.0).item()))
+                optimizer.step()
+                optimizer.zero_grad()
+            with FullyShardedDataParallel.summon_full_params(model):
+                losses.append([p.sum().item() for p in model.parameters()])
+        torch.testing.assert_close(losses[:5], losses[5:])
+
+
+def fully_sharded_holds_parts():
+    """Between steps there is nothing of the other process's parameters: what was gathered is given back."""
+    gc.collect()
+    others = memory_allocated()
+    mesh = init_device_mesh("xla", (2,))
+    model = torch.nn.Sequential(*[torch.nn.Linear(64, 64, bias=False) for _ in range(4)]).to("xla")
+    for module in (*model, model):
+        fully_shard(module, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    before = 0
+    for step in range(3):
+        model(numbers((2, 64), torch.float32, step).to("xla")).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        gc.collect()
+        held = memory_allocated() - others
+        assert not step or held == before, (held, before)
+        before = held
+    parts = 4 * 64 * 64 * 4 // 2
+    assert before < 3.5 * parts, before  # and the same once more where views of it were read or written
 
 
 def layers_fully_sharded():

@@ -6,6 +6,8 @@ import torch
 import xloom.torch
 from xloom.pjrt import Client
 from xloom.torch.lazy.runtime import device_client
+from xloom.torch.lazy.runtime.memory_statistics import memory_allocated
+from xloom.torch.lazy.runtime.streams import current_stream
 from xloom.torch.metrics import METRICS
 
 
@@ -107,6 +109,27 @@ def test_memory_is_told_from_other_memory():
     y.set_(x.untyped_storage(), 1, (2,), (3,))
     y.fill_(5)
     assert x.tolist() == [[0, 5, 0], [0, 5, 0]]
+
+
+def test_memory_is_given_back_and_taken_again():
+    x = torch.ones(256, 1024, device="xla") * 2
+    part = x[1:3]
+    assert (part + 1).sum().item() == 6144
+    held = memory_allocated()
+    x.untyped_storage().resize_(0)
+    assert x.untyped_storage().size() == part.untyped_storage().nbytes() == 0
+    assert memory_allocated() <= held - (1 << 20)
+    with pytest.raises(RuntimeError, match="given back"):
+        x.neg()
+    with pytest.raises(RuntimeError, match="given back"):
+        part.neg()
+    with pytest.raises(NotImplementedError, match="8 bytes"):
+        x.untyped_storage().resize_(8)
+    x.untyped_storage().resize_(1 << 20)
+    part.fill_(3)
+    assert x.untyped_storage().size() == 1 << 20
+    assert x.sum().item() == 6144
+    x.record_stream(current_stream())  # type: ignore[arg-type]
 
 
 def test_out_of_several_results_and_of_sizes_that_depend_on_values():

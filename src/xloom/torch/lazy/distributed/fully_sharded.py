@@ -1,4 +1,4 @@
-"""`fully_shard` of a module that is on the host moves it to the device, as for other devices.
+"""`fully_shard`, and FullyShardedDataParallel, of a module that is on the host move it to the device, as for others.
 
 torch gives each parameter other memory, which it cannot where it does not know the device; modules move as `to` does.
 """
@@ -6,8 +6,8 @@ torch gives each parameter other memory, which it cannot where it does not know 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
-from functools import wraps
+from collections.abc import Callable, Collection, Sequence
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -17,21 +17,21 @@ from torch.nn import Module
 
 from xloom.torch.lazy.runtime.late_imports import when_imported
 
-_WHERE = "torch.distributed.fsdp._fully_shard._fsdp_init"
-_NAME = "_get_modules_and_states"
+_SECOND, _FIRST = "torch.distributed.fsdp._fully_shard._fsdp_init", "torch.distributed.fsdp._init_utils"
 
 
 def register() -> None:
-    """Has `fully_shard` do so, also if it is imported later."""
-    when_imported(_WHERE, _replace)
+    """Has them do so, also if they are imported later."""
+    when_imported(_SECOND, partial(_replace, "_get_modules_and_states", _moving))
+    when_imported(_FIRST, partial(_replace, "_move_module_to_device", _moving_all_but_wrapped))
 
 
-def _replace(module: ModuleType) -> None:
-    own: Any = getattr(module, _NAME)
-    changed = _moving(own)
+def _replace(name: str, change: Callable[[Any], Any], module: ModuleType) -> None:
+    own: Any = getattr(module, name)
+    changed = change(own)
     for each in list(sys.modules.values()):
-        if getattr(each, "__dict__", {}).get(_NAME) is own:  # others have imported the function
-            setattr(each, _NAME, changed)
+        if getattr(each, "__dict__", {}).get(name) is own:  # others have imported the function
+            setattr(each, name, changed)
 
 
 def _moving(own: Any) -> Any:
@@ -41,6 +41,21 @@ def _moving(own: Any) -> Any:
             for each in (module,) if isinstance(module, Module) else module:
                 _move(each, device, ignored or ())
         return own(module, device, ignored, *rest, **named)
+
+    return run
+
+
+def _moving_all_but_wrapped(own: Any) -> Any:
+    @wraps(own)
+    def run(module: Module, parameters: Any, buffers: Any, device: torch.device | None) -> None:
+        if device is None or device.type != "xla":
+            own(module, parameters, buffers, device)
+            return
+        from torch.distributed.fsdp import FullyShardedDataParallel
+
+        wrapped = [each for each in module.modules() if isinstance(each, FullyShardedDataParallel)]
+        theirs = [t for each in wrapped for t in (*each.parameters(), *each.buffers())]
+        _move(module, device, [*parameters, *buffers, *theirs])
 
     return run
 

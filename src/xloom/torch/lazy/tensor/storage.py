@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
+from weakref import ref
 
 from xloom.torch.lazy.recording.trace import Value
 from xloom.torch.lazy.tensor.array_type import ArrayType
@@ -20,7 +21,7 @@ _ADDRESSES = itertools.count(1 << 48, 1 << 40)
 class Storage:
     """What a tensor that is no view holds. Its value is row-major; the type's strides say how memory is ordered."""
 
-    __slots__ = ("_address", "_value", "make", "type", "version")
+    __slots__ = ("_address", "_value", "make", "readers", "type", "version")
 
     moves_only = True
     overlaps = False
@@ -32,6 +33,8 @@ class Storage:
         self.make = make
         """Makes the value that memory has before it is first written to."""
         self.version = 0
+        self.readers: list[ref[View]] | None = None
+        """The views that have made values of it, from when it was first given back on: who holds a value keeps it."""
         self._address = 0
 
     @property
@@ -52,7 +55,7 @@ class Storage:
     @property
     def is_untouched(self) -> bool:
         """Whether it has no value, as no operator has read or written it."""
-        return self._value is None and self.__class__ is Storage
+        return self._value is None and self.__class__ is Storage and self.readers is None
 
     def ready(self) -> Value | None:
         """The value now, if it is in a buffer."""
@@ -65,9 +68,32 @@ class Storage:
         self.version += 1
 
     @property
+    def is_given_back(self) -> bool:
+        """Whether it has no memory now."""
+        return self.make is _gone
+
+    def give_back(self) -> None:
+        """Has no value, nor do its views, until it is taken again."""
+        for reader in self.readers or ():
+            if (view := reader()) is not None:
+                view.forget()
+        self.readers = []
+        self.make = _gone
+        self._value = None
+        self.version += 1
+
+    def take_again(self, make: Callable[[], Value]) -> None:
+        """Has memory again, with what `make` makes."""
+        self.make = make
+
+    @property
     def storage(self) -> Storage:
         """Itself."""
         return self
+
+
+def _gone() -> NoReturn:
+    raise RuntimeError("this tensor's memory was given back: its storage was made 0 bytes large")
 
 
 class Grown(Storage):
@@ -115,7 +141,7 @@ class View:
     """
 
     __slots__ = (
-        *("_value", "_version", "base", "forward", "inverse", "memory", "moves_only"),
+        *("__weakref__", "_value", "_version", "base", "forward", "inverse", "memory", "moves_only"),
         *("overlaps", "storage", "through", "type"),
     )
 
@@ -146,9 +172,8 @@ class View:
     def read(self) -> Value:
         """The value now."""
         if self._version != self.storage.version or self._value is None:
-            self._value = self.forward(self.base.read())
-            self._version = self.storage.version
-        return self._value
+            self._keep(self.forward(self.base.read()))
+        return self._value  # type: ignore[return-value]
 
     def write(self, value: Value) -> None:
         """Replaces this part of the base."""
@@ -157,8 +182,18 @@ class View:
         else:
             self.memory().write(value)
         if not self.type.overlaps:
-            self._value = value
-            self._version = self.storage.version
+            self._keep(value)
+
+    def forget(self) -> None:
+        """Holds no value: it is made when it is next read."""
+        self._value = None
+
+    def _keep(self, value: Value) -> None:
+        storage = self.storage
+        self._value = value
+        self._version = storage.version
+        if storage.readers is not None:
+            storage.readers.append(ref(self))
 
 
 Alias = Storage | View

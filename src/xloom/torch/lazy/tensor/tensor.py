@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch._utils import _rebuild_device_tensor_from_cpu_tensor, _rebuild_parameter
 from torch.utils.backend_registration import rename_privateuse1_backend
 
+from xloom.errors import UnsupportedError
 from xloom.torch.lazy.recording import log
 from xloom.torch.lazy.recording.table import HANDLERS, handler_of
 from xloom.torch.lazy.recording.trace import Value
+from xloom.torch.lazy.runtime import device_client
 from xloom.torch.lazy.tensor.array_type import ArrayType
 from xloom.torch.lazy.tensor.storage import Alias, Storage
 
@@ -66,6 +69,9 @@ class XlaTensor(torch.Tensor):
     def untyped_storage(self) -> Any:
         """Its memory, as far as one can speak of it: which it is, and how large."""
         return DeviceMemory(self._alias.storage)
+
+    def record_stream(self, stream: Any) -> None:  # type: ignore[override]
+        """Nothing to note: the device has one order, in which memory is given back after all that uses it."""
 
     def tolist(self) -> Any:
         """The elements as Python numbers. Waits for them."""
@@ -137,9 +143,27 @@ class DeviceMemory(torch.UntypedStorage):
 
     def __new__(cls, storage: Storage) -> DeviceMemory:
         """The one of a storage."""
-        memory = super().__new__(cls, storage.type.nbytes, device="meta")  # type: ignore[call-arg]
+        nbytes = 0 if storage.is_given_back else storage.type.nbytes
+        memory = super().__new__(cls, nbytes, device="meta")  # type: ignore[call-arg]
         memory._storage = storage
         return memory
+
+    def resize_(self, size: int) -> DeviceMemory:  # type: ignore[override]
+        """Gives it back, with 0 bytes; takes it again, with all."""
+        storage = self._storage
+        if size == self.nbytes():
+            return self
+        if size == 0:
+            storage.give_back()
+        elif storage.is_given_back and size == storage.type.nbytes:
+            storage.take_again(partial(device_client.zeros, storage.type.row_major))
+        else:
+            raise UnsupportedError(
+                f"memory of {storage.type.nbytes} bytes on {DEVICE} made {size} bytes large",
+                hint="it can have none, and as many as before; resize_ of a tensor makes it larger",
+            )
+        super().resize_(size)
+        return self
 
     def data_ptr(self) -> int:
         """A number that tells it from other memory."""
