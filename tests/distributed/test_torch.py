@@ -44,6 +44,7 @@ WRAPPERS = [
     "sharded",
     "tensor_parallel",
     "fully_sharded",
+    "fully_sharded_unevenly",
     "fully_sharded_from_the_host",
     "fully_sharded_by_flat_parameters",
     "fully_sharded_holds_parts",

@@ -428,6 +428,20 @@ def fully_sharded():
     assert all(isinstance(parameter, DTensor) for parameter in model.parameters())
 
 
+def fully_sharded_unevenly():
+    """Parts that are filled up, or cut along the columns; and copies that are one operator for all parameters."""
+    mesh = init_device_mesh("xla", (2,))
+    for placement in (None, lambda parameter: Shard(parameter.dim() - 1)):
+        torch.manual_seed(0)
+        hidden = 10 if placement else 5
+        model = torch.nn.Sequential(torch.nn.Linear(8, hidden), torch.nn.LayerNorm(hidden), torch.nn.Linear(hidden, 4))
+        alone = deepcopy(model)
+        fully_shard(model[0], mesh=mesh, shard_placement_fn=placement)
+        fully_shard(model, mesh=mesh, shard_placement_fn=placement)
+        train_alike(model, alone)
+    assert not {"fsdp.all_gather_copy_in.default", "fsdp.split_with_sizes_copy.default"} & set(METRICS.decomposed)
+
+
 def fully_sharded_from_the_host():
     """Modules that are on the host move when they are sharded, and what is left out does not."""
     mesh = init_device_mesh("xla", (2,))

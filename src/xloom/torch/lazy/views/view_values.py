@@ -138,7 +138,13 @@ def _bits(own: torch.dtype, other: torch.dtype) -> ViewMeta:
     return ViewMeta(lambda base: apply(_lowered, base, op, other), lambda _, new: apply(_lowered, new, op, own), False)
 
 
+_ALL = ViewMeta(lambda base: base, lambda _, new: new)
+"""The base as it is."""
+
+
 def _reshaped(dims: tuple[int, ...], to: tuple[int, ...]) -> ViewMeta:
+    if dims == to:
+        return _ALL
     return ViewMeta(lambda base: apply(_reshape, base, to), lambda _, new: apply(_reshape, new, dims))
 
 
@@ -182,6 +188,8 @@ def _starts(
 
 
 def _box(dims: tuple[int, ...], to: tuple[int, ...], dim: int, start: int, step: int) -> ViewMeta:
+    if dims == to and step == 1:
+        return _ALL
     size = 1 if len(to) < len(dims) else to[dim]
     put_at = start if step == 1 else int(start)
     return ViewMeta(
