@@ -1,10 +1,15 @@
 """Loops cut where the program says: rolls and crops by computed offsets, beside the interpreter."""
 
+import re
+
 import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.cpu.printers.kernel_choices import kernel_choices_text
+from xloom.llvm.target import target_named
 
+TARGET = target_named("x86-64-v4")
 ROLL = """
 roll {{ x = {t}[40] parameter(0) by = s32[] parameter(1) xx = {t}[80] concatenate(x, x), dimensions={{0}}
   ROOT r = {t}[40] dynamic-slice(xx, by), dynamic_slice_sizes={{40}} }}
@@ -49,3 +54,11 @@ def test_an_offset_of_each_row():
         np.array([[0], [70], [1], [69], [33], [99]], "i4"),
     )
     np.testing.assert_array_equal(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
+
+
+def test_why():
+    body = (ROLL + "ENTRY e {{ x = {t}[40] parameter(0) i = s32[] parameter(1) ").format(t="f32")
+    module = xl.parse("HloModule m\n" + body + "a = f32[40] call(x, i), to_apply=roll ROOT r = f32[40] add(a, x) }")
+    assert re.search(
+        r"between places that the program computes: where .* comes to 40", kernel_choices_text(module, [], TARGET)
+    )

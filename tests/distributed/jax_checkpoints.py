@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
+import orbax.checkpoint as ocp  # pyright: ignore[reportMissingImports]
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 

@@ -220,6 +220,8 @@ class Lowering:
                 first = intrinsic(b, "smax", begin, low) if cuts else begin
                 last = intrinsic(b, "smin", end, high) if cuts else end
                 if computed:
+                    places = "; ".join(f"where {c.sum} comes to {', '.join(map(str, c.limits))}" for c in computed)
+                    chosen("in parts, between places that the program computes", places)
                     if not group and _is_contiguous(stage, inner):
                         loop_hints = part_hints_for(iterations, cost, self._code.module.target)
                     for first_of, last_of in between_cuts(elements, computed, inner, first, last):
