@@ -25,8 +25,9 @@ def embedding_bag(
     """Sums (0), means (1) or maxima (2) of bags of rows; the bag of each index, their sizes, where maxima are."""
     starts = offsets[:-1] if include_last_offset else offsets
     bags, count, width = starts.shape[0], indices.shape[0], weight.shape[1]
-    steps = torch.arange(count, device=indices.device)
-    bag = (torch.searchsorted(starts.contiguous(), steps.to(starts.dtype), right=True) - 1).to(indices.dtype)
+    begun = torch.zeros(count + 1, dtype=indices.dtype, device=indices.device)  # bags at the end are empty
+    begun = begun.index_add(0, starts, torch.ones_like(starts, dtype=indices.dtype))
+    bag = begun[:count].cumsum(0, dtype=indices.dtype) - 1
     rows = weight[indices]
     counted = (indices != padding_idx) if padding_idx >= 0 else torch.ones_like(indices, dtype=torch.bool)
     sizes = torch.zeros(bags, dtype=indices.dtype, device=indices.device).index_add(0, bag, counted.to(indices.dtype))
@@ -44,8 +45,10 @@ def embedding_bag(
     if per_sample_weights is not None:
         factor = factor * per_sample_weights
     wide = torch.promote_types(weight.dtype, torch.float32)
-    total = torch.zeros((bags, width), dtype=wide, device=weight.device)
-    total = total.index_add(0, bag, rows.to(wide) * factor.to(wide).unsqueeze(1))
+    rows = rows.to(wide)
+    if per_sample_weights is not None or padding_idx >= 0:
+        rows = rows * factor.to(wide).unsqueeze(1)
+    total = torch.zeros((bags, width), dtype=wide, device=weight.device).index_add(0, bag, rows)
     if mode == 1:
         total = total / torch.clamp(sizes, min=1).unsqueeze(1)
     return total.to(weight.dtype), bag, sizes, sizes.clone()

@@ -55,6 +55,8 @@ def grid_sampler_backward(
         where = _each_channel(place, x)
         if output_mask[0]:
             of_lines = of_lines.scatter_add(2, where, grad * torch.where(inside, weights, 0.0).unsqueeze(1))
+        if interpolation_mode == _NEAREST:  # which does not change with the grid
+            continue
         along = torch.where(inside, (grad * lines.gather(2, where)).sum(1), 0.0)
         of_grid = of_grid + along.unsqueeze(-1) * torch.stack(slopes, -1)
     of_x = of_lines.to(x.dtype).reshape(x.shape) if output_mask[0] else None

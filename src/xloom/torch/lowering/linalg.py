@@ -233,16 +233,23 @@ def ormqr(g: Graph, x, input2, input3, left: bool, transpose: bool):
     return call_lapack(g, "ormqr", x, input2, input3, left=left, transpose=transpose)
 
 
+def _reads(g: Graph, *results: int) -> bool:
+    """Whether any of an operator's results is read: vectors, which traced programs ask for always, take most time."""
+    return g.read is None or not g.read.isdisjoint(results)
+
+
 @lowers("aten._linalg_eigh.default")
 def eigh(g: Graph, A, UPLO: str, compute_v: bool):
     """Eigenvalues and vectors of a Hermitian matrix."""
+    if compute_v and not _reads(g, 1):
+        return [call_lapack(g, "_linalg_eigh", A, UPLO=UPLO, compute_v=False)[0], None]
     return call_lapack(g, "_linalg_eigh", A, UPLO=UPLO, compute_v=compute_v)
 
 
 @lowers("aten.linalg_eig.default")
 def eig(g: Graph, x):
     """Eigenvalues and vectors."""
-    return call_lapack(g, "linalg_eig", x)
+    return call_lapack(g, "linalg_eig", x) if _reads(g, 1) else [eigvals(g, x), None]
 
 
 @lowers("aten._linalg_eigvals.default", "aten.linalg_eigvals.default")
@@ -254,6 +261,8 @@ def eigvals(g: Graph, x):
 @lowers("aten._linalg_svd.default")
 def svd(g: Graph, A, full_matrices: bool, compute_uv: bool, driver: str | None):
     """Singular values and vectors."""
+    if compute_uv and not _reads(g, 0, 2):
+        return [None, call_lapack(g, "_linalg_svd", A, full_matrices=full_matrices, compute_uv=False)[1], None]
     return call_lapack(g, "_linalg_svd", A, full_matrices=full_matrices, compute_uv=compute_uv)
 
 

@@ -87,6 +87,10 @@ def scatter_lines(
     dims = index.shape.dims
     for k, size in enumerate(dims):
         values = g.slice_along(values, k, 0, size)
+    others = [k for k in range(x.shape.rank) if k != dim]
+    whole = others and all(dims[k] == x.shape.dims[k] for k in others)
+    if whole and index.opcode == "broadcast" and index["dimensions"] == (dim,):  # one place of all that lies at it
+        return put_along(g, x, dim, g.cast(index.operands[0], dt.s64), values, how)
     index = g.cast(index, dt.s64)
     columns = [as_column(g, index if k == dim else g.iota_along(dims, k)) for k in range(x.shape.rank)]
     return g.scatter(
