@@ -63,7 +63,7 @@ def outcome(*faults: str, between: Network | None = None) -> list[tuple[int, str
             first = processes[0].communicate(timeout=900)[0]
             processes[1].send_signal(signal.SIGKILL)
             return [(processes[0].returncode, first), (processes[1].wait(), "")]
-        return [(status, out) for status, out, _ in finish(processes, timeout=900)]
+        return [(status, out + errors) for status, out, errors in finish(processes, timeout=900)]
     finally:
         for process in processes:
             process.kill()
@@ -80,8 +80,8 @@ def check(said: str, fault: str, pattern: str) -> None:
 
 @pytest.mark.parametrize("fault", ["dies", "stops", "dies_while_data_moves", "ends"])
 def test_who_waits_for_one_that_is_gone_gets_an_error(fault):
-    (status, said), _ = outcome(fault)
-    assert status == 0
+    (status, said), other = outcome(fault)
+    assert status == 0, f"{said}\nof the other, {other}"
     check(said, fault, FATAL[fault])
 
 
@@ -93,6 +93,6 @@ def both():
 @pytest.mark.parametrize("fault", OTHERS)
 def test_both_get_an_error_and_may_go_on(both, fault):
     for (status, said), pattern in zip(both, OTHERS[fault], strict=True):
-        assert status == 0
+        assert status == 0, said
         check(said, fault, pattern)
         assert f"{fault}: afterwards 2.0" in said

@@ -77,6 +77,6 @@ def test_a_start_has_more_time_than_a_run():
 @pytest.mark.parametrize("fault", ["ends", "dies"])
 def test_who_is_gone_from_another_machine_ends_nobody_else(fault):
     with network(2) as between:
-        (status, said), _ = test_faults.outcome(fault, between=between)
-    assert status == 0
+        (status, said), other = test_faults.outcome(fault, between=between)
+    assert status == 0, f"{said}\nof the other, {other}"
     test_faults.check(said, fault, test_faults.FATAL[fault])
