@@ -42,6 +42,12 @@ def test_the_first_of_an_order(largest, dim):
     torch.testing.assert_close(x.gather(dim, given.indices), given.values, equal_nan=True)
 
 
+def test_the_first_of_an_order_keeps_the_signs_of_zeros():
+    x = torch.tensor([-1.0, -0.0, -2.0, -3.0])
+    values, places = compiled(lambda x: torch.topk(x, 2))(x)
+    assert places.tolist() == [1, 0] and values.signbit().all()
+
+
 def test_orders_are_those_of_keys():
     """No comparator is called, though NaN is the greatest and both zeros are one number."""
     module = xt.hlo(lambda x: torch.sort(x, stable=True), torch.tensor([0.0, NAN, -0.0, 1.0] * 100))

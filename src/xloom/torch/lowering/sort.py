@@ -32,9 +32,12 @@ def sorted_with_places(g: Graph, x: Instruction, dim: int, descending: bool = Fa
 
 def _key(g: Graph, x: Instruction) -> Instruction:
     """x with one zero and one NaN, which is greatest in total order."""
-    zero, nan = g.full_like(x, 0), g.full_like(x, float("nan"))
-    x = g.select(g.compare(x, zero, direction="EQ"), zero, x)
-    return g.select(g.compare(x, x, direction="NE"), nan, x)
+    zero = g.full_like(x, 0)
+    return _with_one_nan(g, g.select(g.compare(x, zero, direction="EQ"), zero, x))
+
+
+def _with_one_nan(g: Graph, x: Instruction) -> Instruction:
+    return g.select(g.compare(x, x, direction="NE"), g.full_like(x, float("nan")), x)
 
 
 @lowers("aten.sort.default", "aten.sort.stable")
@@ -58,7 +61,7 @@ def topk(g: Graph, x, k: int, dim: int, largest: bool, sorted: bool):
         return [x, g.full((), 0, dt.s64)]
     dim = normalized(dim, x.shape.rank)
     last = [*(d for d in range(x.shape.rank) if d != dim), dim]
-    rows = g.permute(_key(g, x) if x.shape.dtype.is_float else x, last)
+    rows = g.permute(_with_one_nan(g, x) if x.shape.dtype.is_float else x, last)
     both = g.topk(rows, k=k, largest=largest)
     back = [last.index(d) for d in range(x.shape.rank)]
     values, places = (g.permute(g.get_tuple_element(both, index=part), back) for part in (0, 1))
