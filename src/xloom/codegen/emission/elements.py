@@ -201,10 +201,10 @@ class ElementEmitter:
         """Whether a guard's conditions hold: True or False where that is known."""
         b = self.b
         tests: list[ir.Value] = []
-        for expression, low, high in node.conditions:
+        for condition in node.conditions:
+            expression, low, high = condition
             least, greatest = range_of(expression, self.ranges)
-            known = holds((expression, low, high), (least, greatest))
-            known = self.decided.get((expression, low, high), known)
+            known = self.decided.get(condition, holds(condition, (least, greatest)))
             if known is False:
                 return False
             if known:

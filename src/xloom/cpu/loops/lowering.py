@@ -210,11 +210,11 @@ class Lowering:
             chosen(
                 "the last vector of a row overlaps the one before it", f"{inner.size} elements are not whole vectors"
             )
+        roots = [s.node for s in stage.stores]
         for piece in found:
             elements.ranges[inner] = piece.ranges[0][0], piece.ranges[0][1] - 1
             iterations = max(high - low for low, high in piece.ranges)
             loop_hints = VECTOR_ONLY if many and iterations <= UNROLLED else hints(iterations, cost)
-            roots = [s.node for s in stage.stores]
             computed = computed_cuts(roots, inner, elements.ranges, [group] if group else [])
             with each_range(self._code, elements, piece) as (low, high):
                 first = intrinsic(b, "smax", begin, low) if cuts else begin
