@@ -34,6 +34,8 @@ def _conv(numbers: tuple[str, str, str], **options: Any) -> Callable[..., Any]:
 
 # --- products
 
+_own("transpose-little", lambda x: x.T + 1, normal(17, 9))
+_own("mean-of-products", lambda x, y: (x * y).mean(1), normal(64, 1000), normal(64, 1000))
 _own("gram-20000", lambda x: x.T @ x, normal(20_000, 16))
 _own("gram-64", lambda x: x.T @ x, normal(30_000, 64))
 _own("12-vectors", lambda x, y: x @ y, normal(12, 1024), normal(1024, 1024))

@@ -1,6 +1,6 @@
 """Functions of elements that code calls from many places: called indeed there, not written out each time.
 
-Vectorised loops call a second form of them, for as many elements as a vector has.
+Loops that LLVM makes vectors of call a second form of them, for as many elements as a vector has.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import re
 from xloom.llvm.module_partitioning import FUNCTION
 from xloom.llvm.target import Target
 
+_INLINED = "alwaysinline nounwind readnone"
 _ELEMENTWISE = re.compile(
-    r'define internal (?P<type>float|double) @"(?P<name>[^"]+)"'
-    r"\((?P<parameters>[^)]*)\) alwaysinline nounwind readnone\n"
+    r'define internal (?P<type>float|double|<\d+ x (?:float|double)>) @"(?P<name>[^"]+)"'
+    rf"\((?P<parameters>[^)]*)\) {_INLINED}\n"
 )
 """The first line of a function that does nothing but compute a number of others."""
 _WORTH_ONCE = 100
@@ -38,11 +39,14 @@ def with_calls(text: str, target: Target) -> str:
     worth = _WORTH if has_loops else _WORTH_ONCE
     for function in functions:
         head = _ELEMENTWISE.match(function)
-        if head is None or (has_loops and not (head["type"] == "float" and " double " in function)):
+        if head is None or (has_loops and not ("float" in head["type"] and "double" in function)):
             continue
         call = f' call {head["type"]} @"{head["name"]}"('
         callers = [f for f in functions if call in f]
         if (sum(f.count(call) for f in callers) - 1) * function.count("\n") < worth:
+            continue
+        if "<" in head["type"]:
+            text = text.replace(function, function.replace(_INLINED, _CALLED, 1), 1)
             continue
         lanes = min(_VECTOR_BYTES, target.registers.nbytes) // _BYTES[head["type"]]
         form = _Called(head, lanes if any(" = phi " in f for f in callers) else 0)

@@ -70,10 +70,14 @@ class EmittedProgram:
     """Of temporary arrays and kernels' scratch memory."""
     depth: int = 0
     """The most computations in each other."""
+    has_vectors: bool = True
+    """The entry function's loops over elements are vectors where they pay."""
 
     @property
     def main_pipeline(self) -> PassPipeline:
         """The pass pipeline of the entry function."""
         if not any(c.phases and not c.module_name for c in self.code.values()):
             return PassPipeline.CALLS
-        return PassPipeline.CALLERS if self.depth > DEEP or len(self.main) > LONG else PassPipeline.LOOPS
+        if self.depth > DEEP or len(self.main) > LONG:
+            return PassPipeline.CALLERS
+        return PassPipeline.VECTORS if self.has_vectors and self.depth == 1 else PassPipeline.LOOPS

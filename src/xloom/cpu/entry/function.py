@@ -370,7 +370,8 @@ class EntryBuilder:
         if small and not self._is_apart:
             self.events.append(event)
             return self._inlined(nest, numbers, pointers)
-        code = self.kernel_modules.of_nest(nest, numbers, len(pointers), small=small)
+        seldom = small and not self._loops
+        code = self.kernel_modules.of_nest(nest, numbers, len(pointers), small=small, seldom=seldom)
         code = code.unshared if alone else code
         waits = may_wait and not code.symbol and len(code.phases) == 1 and not code.scratch
         waits = waits and self._table_pointers < STACK_POINTERS // 2  # scratch memory is for the present thunk
@@ -381,9 +382,11 @@ class EntryBuilder:
 
     def _inlined(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: Sequence[ir.Value]) -> ThunkCode:
         """Emits a nest as a part of this function."""
-        lowering = Lowering(self.module, f"xloom.nest{self._nests}", nest, numbers, dtype_of)
+        name, seldom = f"xloom.nest{self._nests}", not self._loops
+        lowering = Lowering(self.module, name, nest, numbers, dtype_of, seldom=seldom)
         with choices_made() as choices:
             lowering.run()
+        self.program.has_vectors &= lowering.vectorize(whole=True)
         self._nests += 1
         for phase in lowering.phases:
             self.module.globals[phase.symbol].linkage = "internal"  # it is not called

@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.llvm.module_text import global_text
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.types import I64, POINTER, VOID
 
 PLACEHOLDER = "xloom.small"
@@ -25,14 +26,18 @@ class BatchedModules:
     """`add` gives the name of a function, whose code is in one of `modules`."""
 
     def __init__(self) -> None:
-        self.modules: dict[str, str] = {}
-        """LLVM IR by name; complete after `close`."""
+        self.modules: dict[str, tuple[str, PassPipeline]] = {}
+        """LLVM IR by name, and what is to be done to it; complete after `close`."""
+        self._has_vectors = True
         self._known: dict[str, tuple[str, str]] = {}
         self._definitions: dict[str, str] = {}
         self._metadata: list[str] = []
 
-    def add(self, module: ir.Module, phases: list[Phase], pointers: int) -> tuple[str, str]:
-        """A function of so many pointers that does `phases`; its name and that of the module that it will be in."""
+    def add(self, module: ir.Module, phases: list[Phase], pointers: int, has_vectors: bool) -> tuple[str, str]:
+        """A function of so many pointers that does `phases`; its name and that of the module that it will be in.
+
+        If it has vectors where they pay, LLVM need not look for them.
+        """
         function = ir.Function(module, ir.FunctionType(VOID, [POINTER] * pointers), PLACEHOLDER)
         function.attributes.add("nounwind")
         b = ir.IRBuilder(function.append_basic_block("entry"))
@@ -50,6 +55,7 @@ class BatchedModules:
             for symbol, text in definitions.items():
                 symbol, text = symbol.replace(PLACEHOLDER, name), text.replace(PLACEHOLDER, name)
                 self._definitions.setdefault(symbol, _renumbered(text, first))
+            self._has_vectors &= has_vectors
             self._metadata += [_renumbered(line, first) for line in metadata]
             if sum(map(len, self._definitions.values())) > _LENGTH:
                 self.close()
@@ -60,8 +66,9 @@ class BatchedModules:
         if self._definitions:
             head = "\n".join(str(ir.Module()).splitlines()[:3])
             text = "\n".join([head, *self._definitions.values(), *self._metadata, ""])
-            self.modules[f"batch{len(self.modules)}"] = text
-            self._definitions, self._metadata = {}, []
+            pipeline = PassPipeline.VECTORS if self._has_vectors else PassPipeline.ROWS
+            self.modules[f"batch{len(self.modules)}"] = text, pipeline
+            self._definitions, self._metadata, self._has_vectors = {}, [], True
 
 
 def _renumbered(text: str, first: int) -> str:

@@ -56,14 +56,19 @@ class KernelModules:
         phase, left = copy_phase(nbytes, f"{PLACEHOLDER}.0")
         return self._own_module(copy_ir(phase.symbol, self._target), [phase], (), PassPipeline.VECTORS), left
 
-    def of_nest(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: int, *, small: bool) -> KernelCode:
-        """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at."""
-        key = nest_text(nest, numbers)
+    def of_nest(
+        self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: int, *, small: bool, seldom: bool = False
+    ) -> KernelCode:
+        """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at.
+
+        A `small` one shares its module with others; if it also runs `seldom`, it has less code.
+        """
+        key = f"{nest_text(nest, numbers)}{' seldom' * seldom}"
         code = self._nests.get(key)
         if code is not None and self._checks is None:
             return code
         module = TargetModule(self._target)
-        lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of)
+        lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of, seldom=seldom)
         with choices_made() as choices:
             lowering.run()
         if self._checks is not None:
@@ -75,9 +80,13 @@ class KernelModules:
 
     def _nest_code(self, module: TargetModule, lowering: Lowering, pointers: int, small: bool) -> KernelCode:
         if small:
-            symbol, module_name = self._batches.add(module, lowering.phases, pointers)
+            plain = lowering.vectorize(whole=True)
+            symbol, module_name = self._batches.add(module, lowering.phases, pointers, plain)
             return KernelCode(module_name, lowering.phases, (), symbol)
-        pipeline = PassPipeline.ROWS if lowering.nest.outer else PassPipeline.LOOPS
+        if lowering.vectorize():
+            pipeline = PassPipeline.VECTORS
+        else:
+            pipeline = PassPipeline.ROWS if lowering.nest.outer else PassPipeline.LOOPS
         return self._own_module(module_text(module), lowering.phases, lowering.scratch, pipeline)
 
     def of_rounds(self) -> tuple[str, str]:
@@ -203,8 +212,8 @@ class KernelModules:
     def close(self) -> None:
         """Adds the modules that hold many small kernels."""
         self._batches.close()
-        for name, text in self._batches.modules.items():
-            self._add(KernelModule(name, text, [], PassPipeline.ROWS))
+        for name, (text, pipeline) in self._batches.modules.items():
+            self._add(KernelModule(name, text, [], pipeline))
 
 
 def _for_sizes(form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> str:

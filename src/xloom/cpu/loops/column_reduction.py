@@ -153,7 +153,7 @@ class ColumnReduction:
 
     def _set_apart(self, elements: Elements, first: ir.Value, count: ir.Value, most: int) -> None:
         """What is taken from memory of its own, as it lies there transposed."""
-        if len(self.rows) != 1:
+        if len(self.rows) != 1 or self.phases.seldom:
             return
         (within,) = self.rows
         elements.unbind(self._gone)

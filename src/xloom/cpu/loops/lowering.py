@@ -19,6 +19,7 @@ from xloom.codegen.loop_ir.nest import (
     cost_of,
     interleaved,
     merged,
+    nest_cost,
     outer_pieces,
     pieces,
     reductions_of,
@@ -49,6 +50,7 @@ from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, allocate, hints_for, masked_hints_for, part_hints_for
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64
+from xloom.llvm.vectorizer.rewriting import bind, vectorized
 
 DENSE = 6
 """What an element costs at least whose last vector is worth a mask, if it has others."""
@@ -58,6 +60,10 @@ VECTOR = 16
 """Elements of a row that is shorter than any vector."""
 _SHARE = 0.5
 """Of the first cache, what elements that lie in the same lines, but are made by other loops, may have."""
+
+
+_LITTLE = 600
+"""Additions of a nest that runs once which take less time one by one than LLVM takes to look for vectors in them."""
 
 
 class Lowering:
@@ -70,9 +76,11 @@ class Lowering:
         nest: LoopNest,
         numbers: Mapping[BufferValue, int],
         types_of: Callable[[BufferValue], DType],
+        *,
+        seldom: bool = False,
     ):
         self.nest = nest
-        self._code = Phases(module, name, nest, numbers, types_of)
+        self._code = Phases(module, name, nest, numbers, types_of, seldom=seldom)
 
     @property
     def phases(self) -> list[Phase]:
@@ -83,6 +91,17 @@ class Lowering:
     def scratch(self) -> list[int]:
         """Bytes of each piece of memory that the phases need."""
         return self._code.scratch
+
+    def vectorize(self, *, whole: bool = False) -> bool:
+        """Makes vectors of the phases' loops, or leaves that to LLVM; with `whole`, each is run once, for all items."""
+        bodies = [self._code.module.globals[f"{phase.symbol}.body"] for phase in self.phases]
+        if whole:
+            for phase, body in zip(self.phases, bodies, strict=True):
+                bind(body, {len(body.args) - 2: 0, len(body.args) - 1: phase.count})
+        seldom = self._code.seldom
+        return vectorized(bodies, self._code.module.target, short=seldom) or (
+            seldom and nest_cost(self.nest) <= _LITTLE
+        )
 
     def run(self) -> None:
         """Emits the phases of the nest, by the strategy that suits its loops."""
@@ -101,7 +120,7 @@ class Lowering:
     def _map_kernel(self, stage: LoopBody) -> None:
         loops, gone = arranged(stage, stage.vars)
         cost = cost_of([s.node for s in stage.stores])
-        cross = strided_loads(stage, loops)
+        cross = None if self._code.seldom else strided_loads(stage, loops)
         if cross is not None:
             names = ", ".join(dict.fromkeys(f"%{load.source[0].name}" for load in cross[1]))
             chosen(
@@ -109,7 +128,7 @@ class Lowering:
             )
             emit_tiled(self._code, stage, loops, gone, cost, *cross)
             return
-        rows = rows_of(stage, loops)
+        rows = None if self._code.seldom else rows_of(stage, loops)
         if rows is not None:
             chosen(
                 "blocks of short rows, set apart in registers", f"rows have {rows[1].size} elements, less than a vector"

@@ -35,12 +35,16 @@ class Phases:
         nest: LoopNest,
         numbers: Mapping[BufferValue, int],
         types_of: Callable[[BufferValue], DType],
+        *,
+        seldom: bool = False,
     ):
         self.module = module
         self.name = name
         self.nest = nest
         self.numbers = numbers
         self.types_of = types_of
+        self.seldom = seldom
+        """They do little, and that once in a run of the program: less code is worth more than less time."""
         self.made: list[Phase] = []
         self.scratch: list[int] = []
         """Bytes of memory that phases hand to later ones."""

@@ -1,0 +1,131 @@
+"""The loops of a function that hold no others, of the form that `llvm.loop.loop` gives them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+from llvmlite.ir import instructions as kinds
+
+from xloom.llvm.vectorizer.not_plain import NotPlain
+
+_LEFT = {"llvm.loop.disable_nonforced", "llvm.loop.vectorize.enable"}
+"""Hints of loops that are to stay scalar."""
+_UNROLLED = "llvm.loop.unroll.full"
+_INTERLEAVED = "llvm.loop.interleave.count"
+
+
+@dataclass(eq=False)
+class InnermostLoop:
+    """`for (i64 variable = begin; variable < end; variable += step)` around one block."""
+
+    before: ir.Block
+    head: ir.Block
+    body: ir.Block
+    done: ir.Block
+    variable: ir.Value
+    begin: ir.Value
+    end: ir.Value
+    step: int
+    interleaved: int
+    """How many vectors are to be computed side by side; 0 where nobody says."""
+
+    @property
+    def instructions(self) -> Sequence[ir.Instruction]:
+        """What one iteration does, but for its counting."""
+        return self.body.instructions[:-2]
+
+    @property
+    def count(self) -> int | None:
+        """How many iterations there are, where that is known."""
+        if isinstance(self.begin, ir.Constant) and isinstance(self.end, ir.Constant):
+            return max(0, -(-(self.end.constant - self.begin.constant) // self.step))
+        return None
+
+
+def innermost_loops(function: ir.Function) -> list[InnermostLoop]:
+    """The loops that are to be vectors. Raises NotPlain if there is one of another form."""
+    before: dict[ir.Block, list[ir.Block]] = defaultdict(list)
+    for block in function.blocks:
+        for following in _following(block):
+            before[following].append(block)
+    numbers = {block: k for k, block in enumerate(function.blocks)}
+    found: list[InnermostLoop] = []
+    bodies = {}
+    for head in function.blocks:
+        latches = [b for b in before[head] if numbers[b] >= numbers[head]]  # a loop's blocks come after its head
+        if latches:
+            bodies[head] = set().union(*[_natural_loop(before, head, latch) for latch in latches])
+    for head, body in bodies.items():
+        if any(other is not head and other in body for other in bodies):
+            continue
+        names, interleaved = _hints(before[head], body)
+        if _UNROLLED in names:
+            raise NotPlain
+        if names & _LEFT:
+            continue
+        if any(isinstance(i.type, ir.VectorType) for block in body for i in block.instructions):
+            continue  # written as vectors
+        found.append(_plain(head, body, before[head], interleaved))
+    return found
+
+
+def _following(block: ir.Block) -> list[ir.Block]:
+    return [o for o in block.instructions[-1].operands if isinstance(o, ir.Block)] if block.instructions else []
+
+
+def _natural_loop(before: dict[ir.Block, list[ir.Block]], head: ir.Block, latch: ir.Block) -> set[ir.Block]:
+    seen = {head}
+    stack = [latch]
+    while stack:
+        block = stack.pop()
+        if block not in seen:
+            seen.add(block)
+            stack.extend(before[block])
+    return seen
+
+
+def _hints(into_head: Sequence[ir.Block], body: set[ir.Block]) -> tuple[set[str], int]:
+    names: set[str] = set()
+    interleaved = 0
+    for block in into_head:
+        identity = block.instructions[-1].metadata.get("llvm.loop") if block in body else None
+        for flag in identity.operands[1:] if identity is not None else ():
+            name = flag.operands[0].string
+            names.add(name)
+            if name == _INTERLEAVED:
+                interleaved = flag.operands[1].constant
+    return names, interleaved
+
+
+def _step(head: ir.Block) -> int | None:
+    """How far the counter of a loop goes in a step, where that is a constant."""
+    phi = head.instructions[0]
+    for value, _ in phi.incomings:
+        if getattr(value, "opname", "") == "add" and value.operands[0] is phi:
+            step = value.operands[1]
+            return step.constant if isinstance(step, ir.Constant) else None
+    return None
+
+
+def _plain(head: ir.Block, blocks: set[ir.Block], into_head: Sequence[ir.Block], interleaved: int) -> InnermostLoop:
+    outside = [b for b in into_head if b not in blocks]
+    if len(blocks) != 2 or len(head.instructions) != 3 or len(outside) != 1:
+        raise NotPlain
+    (body,) = blocks - {head}
+    phi, test, leave = head.instructions
+    counted = body.instructions[-2]
+    if not isinstance(test, kinds.ICMPInstr) or test.op != "slt" or test.operands[0] is not phi:
+        raise NotPlain
+    if leave.operands[0] is not test or leave.operands[1] is not body or (counted, body) not in phi.incomings:
+        raise NotPlain
+    step = _step(head)
+    if step is None or step < 1:
+        raise NotPlain
+    (begin,) = [value for value, block in phi.incomings if block is not body]
+    done = leave.operands[2]
+    if isinstance(done.instructions[0], kinds.PhiInstr):
+        raise NotPlain
+    return InnermostLoop(outside[0], head, body, done, phi, begin, test.operands[1], step, interleaved)

@@ -1,0 +1,286 @@
+"""Loops over vectors in the place of loops over elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.ir import instructions as kinds
+
+from xloom.llvm.folding_builder import FoldingBuilder
+from xloom.llvm.intrinsics import overloaded
+from xloom.llvm.loop import interleaving
+from xloom.llvm.masked_lanes import leading_lanes, masked_load, masked_store
+from xloom.llvm.target import Target
+from xloom.llvm.types import I64
+from xloom.llvm.vectorizer.innermost_loops import innermost_loops
+from xloom.llvm.vectorizer.loop_facts import LoopFacts, facts_of
+from xloom.llvm.vectorizer.not_plain import NotPlain
+from xloom.llvm.vectorizer.widening import Widening, arguments_of, bytes_of
+from xloom.llvm.vectors import constant_vector, first_lanes, splat, uniform
+
+_MOST_BYTES = 256
+"""Those of a vector in LLVM IR that is several in registers, at most: it does them side by side."""
+_CHAINS = 8
+"""Vectors that are accumulated in side by side, which hide that each addition waits for the one before."""
+_UNKNOWN = 4
+"""Vectors side by side where neither the loop nor its cost says how many."""
+
+
+def vectorized(functions: Iterable[ir.Function], target: Target, *, short: bool) -> bool:
+    """Makes loops over vectors of functions' innermost loops: of all, or, giving False, of none.
+
+    Of `short` functions each step does but one vector, for less code.
+    """
+    if target.registers.nbytes < 64:
+        return False
+    todo = []
+    try:
+        for function in functions:
+            todo += [_plan(facts_of(loop), target, short) for loop in innermost_loops(function)]
+    except NotPlain:
+        return False
+    for plan in todo:
+        plan.rewrite()
+    return True
+
+
+def bind(function: ir.Function, arguments: Mapping[int, int]) -> None:
+    """Makes constants of the arguments (i64) with these numbers, inside the function."""
+    known = {id(function.args[k]): I64(number) for k, number in arguments.items()}
+    for block in function.blocks:
+        for i in block.instructions:
+            if isinstance(i, kinds.PhiInstr):
+                i.incomings = [(known.get(id(value), value), source) for value, source in i.incomings]
+            elif any(id(o) in known for o in i.operands):
+                i.operands = [known.get(id(o), o) for o in i.operands]
+                if isinstance(i, kinds.GEPInstr):
+                    i.pointer, *i.indices = i.operands
+
+
+def _plan(facts: LoopFacts, target: Target, short: bool) -> _VectorLoop:
+    count = facts.loop.count
+    lanes = target.registers.nbytes * 8 // facts.bits
+    if count is not None:
+        lanes = min(lanes, _power(max(1, count)))
+    chains = max(1, len(facts.variables.accumulators))
+    wanted = 1 if short else facts.loop.interleaved or interleaving(facts.cost) or _UNKNOWN
+    most = _MOST_BYTES * 8 // (lanes * facts.bits)
+    several = max(1, min(wanted, most, _CHAINS // chains))
+    if count is not None:
+        several = max(1, min(several, count // lanes))
+    return _VectorLoop(facts, lanes, 1 << (several.bit_length() - 1))
+
+
+class _VectorLoop:
+    """What a loop becomes: steps of several vectors, then of one of which lanes may be left out."""
+
+    def __init__(self, facts: LoopFacts, lanes: int, several: int):
+        self._facts, self._loop = facts, facts.loop
+        self._lanes, self._several = lanes, several
+
+    def rewrite(self) -> None:
+        """Puts the new loops in the place of the old one."""
+        loop = self._loop
+        function = loop.head.function
+        block = loop.before
+        block.instructions.pop()
+        block.terminator = None
+        b = FoldingBuilder(block)
+        for lanes, begin, end, masked in self._parts(b):
+            some = b.icmp_signed("<", begin, end)
+            if isinstance(some, ir.Constant) and not some.constant:
+                continue
+            enter, after = function.append_basic_block("vector"), function.append_basic_block("vector.done")
+            if isinstance(some, ir.Constant):
+                b.branch(enter)
+            else:
+                b.cbranch(some, enter, after)
+            _Steps(self._facts, enter, lanes).emit(begin, end, after, masked)
+            b = FoldingBuilder(after)
+        b.branch(loop.done)
+        for old in (loop.head, loop.body):
+            function.blocks.remove(old)
+
+    def _parts(self, b: ir.IRBuilder) -> Iterator[tuple[int, ir.Value, ir.Value, bool]]:
+        """Loops one after another: how many lanes they have, from where to where, and whether some lanes are idle."""
+        loop, lanes = self._loop, self._lanes
+        wide = lanes * self._several
+        begin, end, step, count = loop.begin, loop.end, loop.step, loop.count
+        if count is None:
+            nearly = b.sub(end, begin, flags=["nsw"])
+            whole = b.mul(b.sdiv(nearly, I64(wide * step)), I64(wide * step), flags=["nsw"])
+            middle = b.add(begin, b.select(b.icmp_signed(">", nearly, I64(0)), whole, I64(0)), flags=["nsw"])
+            yield wide, begin, middle, False
+            yield lanes, middle, end, True
+            return
+        done = 0
+        for each in (wide, lanes):
+            more = (count - done) // each * each
+            yield each, *(I64(begin.constant + n * step) for n in (done, done + more)), False
+            done += more
+        last = _power(max(1, count - done))
+        yield last, I64(begin.constant + done * step), I64(begin.constant + count * step), last != count - done
+
+
+class _Steps:
+    """A loop of which each step does so many iterations; in `enter`, what does not change is computed before it."""
+
+    def __init__(self, facts: LoopFacts, enter: ir.Block, lanes: int):
+        self._facts = facts
+        self._enter = FoldingBuilder(enter)
+        self._lanes = lanes
+        body = enter.function.append_basic_block("vector.body")
+        self._b = FoldingBuilder(body)
+        self._widening = Widening(self._b, lanes)
+        self._values: dict[int, ir.Value] = {}
+        """By identity: vectors, or of what grows steadily the first lane's value."""
+        self._vectors: dict[int, ir.Value] = {}
+
+    def emit(self, begin: ir.Value, end: ir.Value, after: ir.Block, masked: bool) -> None:
+        """Emits the loop from `begin` to `end`, which goes on to `after`; of a single step, the step."""
+        facts, b = self._facts, self._b
+        loop, body, entry = facts.loop, b.block, self._enter.block
+        once = _difference(begin, end) <= self._lanes * loop.step
+        variable = begin if once else b.phi(I64, loop.variable.name)
+        self._values[id(loop.variable)] = variable
+        states = []
+        for accumulator in facts.variables.accumulators:
+            kind = self._widening.vector(accumulator.operator.type)
+            state = first = uniform(kind, _identity(accumulator.kind, accumulator.operator.type))
+            if not once:
+                state = b.phi(kind, "sum")
+                state.add_incoming(first, entry)
+            self._values[id(accumulator.load)] = state
+            states.append(state)
+        mask = self._mask(b.sub(end, variable, flags=["nsw"])) if masked else None
+        for i in loop.instructions:
+            self._emit(i, mask)
+        self._enter.branch(body)
+        merged = []
+        for accumulator, state in zip(facts.variables.accumulators, states, strict=True):
+            value = self._values[id(accumulator.operator)]
+            merged.append(value if mask is None else b.select(mask, value, state))
+        if not once:
+            following = b.add(variable, I64(self._lanes * loop.step), flags=["nsw"])
+            variable.add_incoming(begin, entry)
+            for phi, value in ((variable, following), *zip(states, merged, strict=True)):
+                phi.add_incoming(value, body)
+            done = b.append_basic_block("vector.sum") if merged else after
+            b.cbranch(b.icmp_signed("<", following, end), body, done)
+            if not merged:
+                return
+            b.position_at_end(done)
+        for accumulator, value in zip(facts.variables.accumulators, merged, strict=True):
+            self._merge(accumulator, value)
+        b.branch(after)
+
+    def _mask(self, rest: ir.Value) -> ir.Value:
+        """The iterations that there are before the end is reached."""
+        step = self._facts.loop.step
+        if isinstance(rest, ir.Constant):
+            return first_lanes(self._lanes, -(-rest.constant // step))
+        if step > 1:
+            rest = self._b.sdiv(self._b.add(rest, I64(step - 1)), I64(step))
+        return leading_lanes(self._b, self._lanes, rest)
+
+    def _merge(self, accumulator: Any, vector: ir.Value) -> None:
+        """All lanes into the variable."""
+        b, kind = self._b, accumulator.kind
+        element = accumulator.operator.type
+        before = b.load(accumulator.pointer, typ=element)
+        if self._lanes == 1:
+            whole = vector
+        elif kind in ("fadd", "fmul"):
+            name = f"vector.reduce.{kind}"
+            start = ir.Constant(element, _identity(kind, element))
+            whole = overloaded(b, name, [vector.type], element, [start, vector])
+            whole.fastmath.add("reassoc")
+        else:
+            whole = overloaded(b, f"vector.reduce.{kind}", [vector.type], element, [vector])
+        b.store(_clone(b, accumulator.operator, [before, whole]), accumulator.pointer)
+
+    def _emit(self, i: Any, mask: ir.Value | None) -> None:
+        facts, b = self._facts, self._b
+        stride = facts.stride(i)
+        variables = facts.variables
+        if id(i) in variables.loads or id(i) in variables.stores:
+            return
+        if isinstance(i, kinds.StoreInstr):
+            value, pointer = self._vector(i.operands[0]), self._scalar(i.operands[1])
+            align = i.align or bytes_of(i.operands[0].type)
+            if mask is None:
+                b.store(value, pointer, align=align)
+            else:
+                masked_store(b, value, pointer, mask, align)
+        elif stride is not None:
+            made = _clone(self._enter if stride == 0 else b, i, [self._scalar(o) for o in arguments_of(i)])
+            self._values[id(i)] = made
+        elif isinstance(i, kinds.LoadInstr):
+            pointer, kind = self._scalar(i.operands[0]), self._widening.vector(i.type)
+            align = i.align or bytes_of(i.type)
+            if mask is None:
+                made = b.load(pointer, typ=kind, align=align)
+            else:
+                made = masked_load(b, pointer, mask, uniform(kind, 0), align)
+            self._values[id(i)] = made
+        else:
+            self._values[id(i)] = self._widening.operate(i, [self._vector(o) for o in arguments_of(i)])
+
+    def _scalar(self, operand: ir.Value) -> ir.Value:
+        """What does not change, or the first lane of what grows steadily."""
+        operand = self._facts.seen(operand)
+        return self._values.get(id(operand), operand)
+
+    def _vector(self, operand: ir.Value) -> ir.Value:
+        """An operand in all lanes."""
+        operand = self._facts.seen(operand)
+        stride = self._facts.stride(operand)
+        if stride is None:
+            return self._values[id(operand)]
+        known = self._vectors.get(id(operand))
+        if known is None:
+            value = self._scalar(operand)
+            if isinstance(value, ir.Constant):
+                known = uniform(self._widening.vector(value.type), value.constant)
+            else:
+                known = splat(self._enter if stride == 0 else self._b, value, self._lanes)
+            if stride and self._lanes > 1:
+                steps = constant_vector([k * stride for k in range(self._lanes)], value.type)
+                known = self._b.add(known, steps)
+            self._vectors[id(operand)] = known
+        return known
+
+
+def _power(number: int) -> int:
+    """The least power of two that is no less."""
+    return 1 << (number - 1).bit_length()
+
+
+def _difference(begin: ir.Value, end: ir.Value) -> float:
+    known = isinstance(begin, ir.Constant) and isinstance(end, ir.Constant)
+    return end.constant - begin.constant if known else math.inf
+
+
+def _identity(kind: str, element: Any) -> Any:
+    if kind in ("fadd", "fmul"):
+        return -0.0 if kind == "fadd" else 1.0
+    high = (1 << (element.width - 1)) - 1
+    return {
+        "add": 0, "or": 0, "xor": 0, "mul": 1, "and": -1, "umax": 0, "umin": -1, "smax": -high - 1, "smin": high,
+    }[kind]  # fmt: skip
+
+
+def _clone(b: ir.IRBuilder, i: Any, operands: Sequence[ir.Value]) -> ir.Value:
+    """The same of other operands."""
+    if isinstance(i, kinds.GEPInstr):
+        return b.gep(operands[0], list(operands[1:]), inbounds=i.inbounds, source_etype=i.source_etype)
+    if isinstance(i, kinds.LoadInstr):
+        made = b.load(operands[0], typ=i.type, align=i.align)
+        made.metadata.update(i.metadata)
+        return made
+    if i.opname in ("add", "sub", "mul"):
+        return getattr(b, i.opname)(*operands, flags=i.flags)  # those of constants are folded
+    return Widening(b, 1).operate(i, operands)

@@ -1,0 +1,166 @@
+"""What each instruction of a loop becomes for several iterations at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from llvmlite.ir import instructions as kinds
+
+from xloom.llvm.intrinsics import declared
+from xloom.llvm.types import DOUBLE, FLOAT, HALF
+from xloom.llvm.vectorizer.not_plain import NotPlain
+from xloom.llvm.vectors import uniform
+
+_OPERATORS = frozenset(
+    (
+        "add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr", "fadd", "fsub", "fmul", "fdiv", "fneg",
+        "sdiv", "udiv", "srem", "urem", "freeze",
+    )
+)  # fmt: skip
+_DIVISIONS = frozenset(["sdiv", "udiv", "srem", "urem"])
+_CASTS = frozenset(["trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp", "bitcast"])
+_SCALAR_ARGUMENTS = {"abs": (1,), "ctlz": (1,), "cttz": (1,), "is.fpclass": (1,), "powi": (1,)}
+_INTRINSICS = frozenset(
+    (
+        "abs", "bitreverse", "bswap", "ceil", "copysign", "ctlz", "ctpop", "cttz", "fabs", "floor", "fma", "fmuladd",
+        "fptosi.sat", "fptoui.sat", "fshl", "fshr", "is.fpclass", "ldexp", "maximum", "maxnum", "minimum", "minnum",
+        "nearbyint", "rint", "round", "roundeven", "sadd.sat", "smax", "smin", "sqrt", "ssub.sat", "trunc",
+        "uadd.sat", "umax", "umin", "usub.sat",
+    )
+)  # fmt: skip
+"""Those that vectors have too."""
+_TYPES = {"f16": HALF, "f32": FLOAT, "f64": DOUBLE}
+_SUFFIX = re.compile(r"f16|f32|f64|i\d+")
+
+
+def intrinsic_name(function: ir.Function) -> tuple[str, Sequence[str]]:
+    """The name of an intrinsic without the types that it is overloaded by, and these; ("", ()) of other functions."""
+    first, *parts = function.name.split(".")
+    if first != "llvm":
+        return "", ()
+    kept = len(parts)
+    while kept and _SUFFIX.fullmatch(parts[kept - 1]):
+        kept -= 1
+    return ".".join(parts[:kept]), parts[kept:]
+
+
+def bytes_of(kind: ir.Type) -> int:
+    """The bytes of a scalar in memory."""
+    return (bits_of(kind) + 7) // 8
+
+
+def bits_of(kind: ir.Type) -> int:
+    """The bits of a scalar. Raises NotPlain for other types."""
+    if isinstance(kind, ir.IntType):
+        return kind.width
+    bits = {"half": 16, "float": 32, "double": 64}.get(str(kind))
+    if bits is None:
+        raise NotPlain
+    return bits
+
+
+class Work(NamedTuple):
+    """What an instruction is on vectors: how many instructions, and the bits of the widest elements in them."""
+
+    cost: int
+    bits: int
+
+
+def work_of(i: Any) -> Work:
+    """The work of an instruction on vectors. Raises NotPlain unless there is one."""
+    bits = max(bits_of(o.type) for o in (i, *arguments_of(i)) if not isinstance(o.type, ir.PointerType))
+    if isinstance(i, kinds.CallInstr):
+        return _work_of_call(i.callee, bits)
+    if i.opname in _DIVISIONS:
+        divisor = i.operands[1]
+        if not isinstance(divisor, ir.Constant) or not divisor.constant:
+            raise NotPlain
+    elif not (i.opname in _OPERATORS or i.opname in _CASTS or isinstance(i, (kinds.SelectInstr, kinds.CompareInstr))):
+        raise NotPlain
+    return Work(1, bits)
+
+
+def _work_of_call(function: ir.Function, bits: int) -> Work:
+    if function.name.startswith("llvm."):
+        if intrinsic_name(function)[0] not in _INTRINSICS:
+            raise NotPlain
+        return Work(1, bits)
+    if len(function.blocks) != 1:
+        raise NotPlain
+    inside = [work_of(i) for i in function.blocks[0].instructions[:-1]]
+    return Work(sum(w.cost for w in inside), max(bits, *(w.bits for w in inside)) if inside else bits)
+
+
+class Widening:
+    """Instructions for vectors of so many lanes."""
+
+    def __init__(self, b: ir.IRBuilder, lanes: int):
+        self.b = b
+        self.lanes = lanes
+
+    def vector(self, kind: ir.Type) -> ir.Type:
+        """The vector of elements of a type; with one lane, the type."""
+        return kind if self.lanes == 1 else ir.VectorType(kind, self.lanes)
+
+    def operate(self, i: ir.Instruction, operands: Sequence[ir.Value]) -> ir.Value:
+        """An operator, cast, comparison, choice or call, of operands that are vectors."""
+        b, block = self.b, self.b.block
+        if isinstance(i, kinds.CallInstr):
+            return self._call(i, operands)
+        if isinstance(i, kinds.CompareInstr):
+            made: ir.Instruction = type(i)(block, i.op, *operands, flags=i.flags)
+        elif isinstance(i, kinds.SelectInstr):
+            made = kinds.SelectInstr(block, *operands, flags=i.flags)
+        elif i.opname in _CASTS:
+            made = kinds.CastInstr(block, i.opname, operands[0], self.vector(i.type))
+        else:
+            made = kinds.Instruction(block, self.vector(i.type), i.opname, list(operands), flags=i.flags)
+        b._insert(made)
+        return made
+
+    def _call(self, i: Any, operands: Sequence[ir.Value]) -> ir.Value:
+        callee = i.callee
+        name, suffixes = intrinsic_name(callee)
+        if self.lanes == 1:
+            function = callee
+        elif name:
+            for number in _SCALAR_ARGUMENTS.get(name, ()):
+                operands = [*operands[:number], i.args[number], *operands[number + 1 :]]
+            overload = [self.vector(_TYPES[s] if s in _TYPES else ir.IntType(int(s[1:]))) for s in suffixes]
+            function = declared(self.b.module, name, overload, self.vector(i.type), [o.type for o in operands])
+        else:
+            function = self.function(callee)
+        return self.b.call(function, operands, fastmath=list(i.fastmath))
+
+    def function(self, scalar: ir.Function) -> ir.Function:
+        """What a function of scalars does, for vectors."""
+        module = self.b.module
+        name = f"{scalar.name}.v{self.lanes}"
+        known = module.globals.get(name)
+        if known is not None:
+            return known
+        result = self.vector(scalar.function_type.return_type)
+        out = ir.Function(module, ir.FunctionType(result, [self.vector(a.type) for a in scalar.args]), name)
+        out.linkage = "internal"
+        out.attributes.update(scalar.attributes)
+        inside = Widening(ir.IRBuilder(out.append_basic_block("entry")), self.lanes)
+        values: dict[int, ir.Value] = dict(zip(map(id, scalar.args), out.args, strict=True))
+        *body, end = scalar.blocks[0].instructions
+        for i in body:
+            operands = [inside.read(values, o) for o in arguments_of(i)]
+            values[id(i)] = inside.operate(i, operands)
+        inside.b.ret(inside.read(values, end.operands[0]))
+        return out
+
+    def read(self, values: dict[int, ir.Value], operand: ir.Value) -> ir.Value:
+        """An operand as a vector."""
+        found = values.get(id(operand))
+        return uniform(self.vector(operand.type), operand.constant) if found is None else found
+
+
+def arguments_of(i: Any) -> Sequence[ir.Value]:
+    """The operands of an instruction, of a call without the function."""
+    return i.args if isinstance(i, kinds.CallInstr) else i.operands
