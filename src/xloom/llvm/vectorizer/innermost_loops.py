@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions as kinds
@@ -25,7 +26,7 @@ class InnermostLoop:
     head: ir.Block
     body: ir.Block
     done: ir.Block
-    variable: ir.Value
+    variable: Any
     begin: ir.Value
     end: ir.Value
     step: int

@@ -11,7 +11,6 @@ from llvmlite.ir import instructions as kinds
 
 from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.intrinsics import overloaded
-from xloom.llvm.loop import interleaving
 from xloom.llvm.masked_lanes import leading_lanes, masked_load, masked_store
 from xloom.llvm.target import Target
 from xloom.llvm.types import I64
@@ -25,8 +24,10 @@ _MOST_BYTES = 256
 """Those of a vector in LLVM IR that is several in registers, at most: it does them side by side."""
 _CHAINS = 8
 """Vectors that are accumulated in side by side, which hide that each addition waits for the one before."""
-_UNKNOWN = 4
-"""Vectors side by side where neither the loop nor its cost says how many."""
+_SIDE_BY_SIDE = 4
+"""Vectors of a sum, or of a small loop, that are done side by side if nobody says how many."""
+_SMALL = 8
+"""Instructions of a loop that is small."""
 
 
 def vectorized(functions: Iterable[ir.Function], target: Target, *, short: bool) -> bool:
@@ -34,7 +35,7 @@ def vectorized(functions: Iterable[ir.Function], target: Target, *, short: bool)
 
     Of `short` functions each step does but one vector, for less code.
     """
-    if target.registers.nbytes < 64:
+    if target.registers.nbytes < 32:
         return False
     todo = []
     try:
@@ -65,21 +66,24 @@ def _plan(facts: LoopFacts, target: Target, short: bool) -> _VectorLoop:
     lanes = target.registers.nbytes * 8 // facts.bits
     if count is not None:
         lanes = min(lanes, _power(max(1, count)))
-    chains = max(1, len(facts.variables.accumulators))
-    wanted = 1 if short else facts.loop.interleaved or interleaving(facts.cost) or _UNKNOWN
+    chains = len(facts.variables.accumulators)
+    wanted = facts.loop.interleaved or (_SIDE_BY_SIDE if chains or facts.cost <= _SMALL else 1)
     most = _MOST_BYTES * 8 // (lanes * facts.bits)
-    several = max(1, min(wanted, most, _CHAINS // chains))
-    if count is not None:
+    several = max(1, min(wanted, most, _CHAINS // max(1, chains)))
+    if short:
+        several = 1
+    elif count is not None:
         several = max(1, min(several, count // lanes))
-    return _VectorLoop(facts, lanes, 1 << (several.bit_length() - 1))
+    return _VectorLoop(facts, lanes, 1 << (several.bit_length() - 1), has_masks=target.registers.nbytes == 64)
 
 
 class _VectorLoop:
-    """What a loop becomes: steps of several vectors, then of one of which lanes may be left out."""
+    """What a loop becomes: steps of several vectors, then of one of which lanes may be left out, or of elements."""
 
-    def __init__(self, facts: LoopFacts, lanes: int, several: int):
+    def __init__(self, facts: LoopFacts, lanes: int, several: int, *, has_masks: bool):
         self._facts, self._loop = facts, facts.loop
         self._lanes, self._several = lanes, several
+        self._has_masks = has_masks
 
     def rewrite(self) -> None:
         """Puts the new loops in the place of the old one."""
@@ -89,6 +93,7 @@ class _VectorLoop:
         block.instructions.pop()
         block.terminator = None
         b = FoldingBuilder(block)
+        end = loop.begin
         for lanes, begin, end, masked in self._parts(b):
             some = b.icmp_signed("<", begin, end)
             if isinstance(some, ir.Constant) and not some.constant:
@@ -100,6 +105,12 @@ class _VectorLoop:
                 b.cbranch(some, enter, after)
             _Steps(self._facts, enter, lanes).emit(begin, end, after, masked)
             b = FoldingBuilder(after)
+        if loop.count is None and not self._has_masks:  # the old loop does what is left
+            b.branch(loop.head)
+            loop.variable.incomings = [
+                (value, source) if source is loop.body else (end, b.block) for value, source in loop.variable.incomings
+            ]
+            return
         b.branch(loop.done)
         for old in (loop.head, loop.body):
             function.blocks.remove(old)
@@ -110,19 +121,24 @@ class _VectorLoop:
         wide = lanes * self._several
         begin, end, step, count = loop.begin, loop.end, loop.step, loop.count
         if count is None:
-            nearly = b.sub(end, begin, flags=["nsw"])
-            whole = b.mul(b.sdiv(nearly, I64(wide * step)), I64(wide * step), flags=["nsw"])
-            middle = b.add(begin, b.select(b.icmp_signed(">", nearly, I64(0)), whole, I64(0)), flags=["nsw"])
-            yield wide, begin, middle, False
-            yield lanes, middle, end, True
+            whole = _whole_steps(b, begin, end, wide * step)
+            if self._has_masks:
+                yield wide, begin, whole, False
+                yield lanes, whole, end, True
+                return
+            nearly = _whole_steps(b, begin, end, lanes * step)
+            yield wide, begin, whole, False
+            yield lanes, whole, nearly, False
             return
         done = 0
-        for each in (wide, lanes):
+        fewer = [] if self._has_masks else [1 << k for k in reversed(range(lanes.bit_length() - 1))]
+        for each in (wide, lanes, *fewer):
             more = (count - done) // each * each
             yield each, *(I64(begin.constant + n * step) for n in (done, done + more)), False
             done += more
-        last = _power(max(1, count - done))
-        yield last, I64(begin.constant + done * step), I64(begin.constant + count * step), last != count - done
+        if done < count:
+            last = _power(count - done)
+            yield last, I64(begin.constant + done * step), I64(begin.constant + count * step), last > count - done
 
 
 class _Steps:
@@ -252,6 +268,13 @@ class _Steps:
                 known = self._b.add(known, steps)
             self._vectors[id(operand)] = known
         return known
+
+
+def _whole_steps(b: ir.IRBuilder, begin: ir.Value, end: ir.Value, size: int) -> ir.Value:
+    """Up to where there are whole steps from `begin`, each of that size."""
+    length = b.sub(end, begin, flags=["nsw"])
+    whole = b.mul(b.sdiv(length, I64(size)), I64(size), flags=["nsw"])
+    return b.add(begin, b.select(b.icmp_signed(">", length, I64(0)), whole, I64(0)), flags=["nsw"])
 
 
 def _power(number: int) -> int:
