@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from xloom.llvm.folding_builder import Zeros
 from xloom.llvm.types import I1, I32, i64
 
 
@@ -19,6 +20,13 @@ class _Splat(ir.Constant):
         return f"splat ({self.constant[0]})"
 
 
+class _Poison(ir.Constant):
+    """Lanes that nobody reads, in a word: llvmlite would write each."""
+
+    def _get_reference(self) -> str:
+        return "poison"
+
+
 def uniform(kind: ir.Type, value: float) -> ir.Constant:
     """A number of a scalar type, or in every lane of a vector type."""
     return (_Splat if isinstance(kind, ir.VectorType) else ir.Constant)(kind, value)
@@ -28,9 +36,8 @@ def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
     """A scalar in every lane."""
     if lanes == 1:
         return value
-    kind = ir.VectorType(value.type, lanes)
-    one = b.insert_element(ir.Constant(kind, ir.Undefined), value, I32(0))
-    return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(I32, lanes), [0] * lanes))
+    one = b.insert_element(_Poison(ir.VectorType(value.type, lanes), None), value, I32(0))
+    return b.shuffle_vector(one, one, Zeros(ir.VectorType(I32, lanes), [0] * lanes))
 
 
 def shuffled(b: ir.IRBuilder, value: ir.Value, lanes: object, other: ir.Value | None = None) -> ir.Value:

@@ -112,12 +112,20 @@ class NontemporalStores:
 
     def emit(self, first: ir.Value, last: ir.Value, hints: Sequence[Hint]) -> None:
         """The loop from `first` to `last`."""
-        b = self._elements.b
-        with loop(
-            b, b.sdiv(first, I64(self._length)), b.sdiv(b.add(last, I64(self._length - 1)), I64(self._length))
-        ) as number:
-            begin = intrinsic(b, "smax", first, b.mul(number, I64(self._length)))
-            end = intrinsic(b, "smin", last, b.mul(b.add(number, I64(1)), I64(self._length)))
+        b, length = self._elements.b, self._length
+        if isinstance(first, ir.Constant) and isinstance(last, ir.Constant) and first.constant % length == 0:
+            whole = last.constant // length * length
+            if whole - first.constant > length:
+                with loop(b, first, whole, length) as begin:
+                    self.piece(begin, I64(length), hints)
+            elif whole > first.constant:
+                self.piece(first, I64(length), hints)
+            if last.constant > max(whole, first.constant):
+                self.piece(I64(max(whole, first.constant)), I64(last.constant - max(whole, first.constant)), hints)
+            return
+        with loop(b, b.sdiv(first, I64(length)), b.sdiv(b.add(last, I64(length - 1)), I64(length))) as number:
+            begin = intrinsic(b, "smax", first, b.mul(number, I64(length)))
+            end = intrinsic(b, "smin", last, b.mul(b.add(number, I64(1)), I64(length)))
             self.piece(begin, b.sub(end, begin), hints)
 
     def piece(self, begin: ir.Value, count: ir.Value, hints: Sequence[Hint]) -> None:

@@ -41,9 +41,16 @@ class InnermostLoop:
     @property
     def count(self) -> int | None:
         """How many iterations there are, where that is known."""
-        if isinstance(self.begin, ir.Constant) and isinstance(self.end, ir.Constant):
-            return max(0, -(-(self.end.constant - self.begin.constant) // self.step))
-        return None
+        length = _difference(self.begin, self.end)
+        return None if length is None else max(0, -(-length // self.step))
+
+
+def _difference(begin: Any, end: Any) -> int | None:
+    if isinstance(begin, ir.Constant) and isinstance(end, ir.Constant):
+        return end.constant - begin.constant
+    if getattr(end, "opname", "") == "add" and end.operands[0] is begin and isinstance(end.operands[1], ir.Constant):
+        return end.operands[1].constant
+    return None
 
 
 def innermost_loops(function: ir.Function) -> list[InnermostLoop]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -93,73 +93,86 @@ class _VectorLoop:
         block.instructions.pop()
         block.terminator = None
         b = FoldingBuilder(block)
-        end = loop.begin
-        for lanes, begin, end, masked in self._parts(b):
-            some = b.icmp_signed("<", begin, end)
-            if isinstance(some, ir.Constant) and not some.constant:
-                continue
+        part = None
+        for part in self._parts(b):
             enter, after = function.append_basic_block("vector"), function.append_basic_block("vector.done")
-            if isinstance(some, ir.Constant):
-                b.branch(enter)
+            if part.steps is None:
+                b.cbranch(b.icmp_signed("<", part.begin, part.end), enter, after)
             else:
-                b.cbranch(some, enter, after)
-            _Steps(self._facts, enter, lanes).emit(begin, end, after, masked)
+                b.branch(enter)
+            _Steps(self._facts, enter, part).emit(after)
             b = FoldingBuilder(after)
-        if loop.count is None and not self._has_masks:  # the old loop does what is left
+        if part and loop.count is None and not self._has_masks:  # the old loop does what is left
             b.branch(loop.head)
             loop.variable.incomings = [
-                (value, source) if source is loop.body else (end, b.block) for value, source in loop.variable.incomings
+                (value, source) if source is loop.body else (part.end, b.block)
+                for value, source in loop.variable.incomings
             ]
             return
         b.branch(loop.done)
         for old in (loop.head, loop.body):
             function.blocks.remove(old)
 
-    def _parts(self, b: ir.IRBuilder) -> Iterator[tuple[int, ir.Value, ir.Value, bool]]:
-        """Loops one after another: how many lanes they have, from where to where, and whether some lanes are idle."""
+    def _parts(self, b: ir.IRBuilder) -> Iterator[_Part]:
+        """The loops one after another."""
         loop, lanes = self._loop, self._lanes
         wide = lanes * self._several
         begin, end, step, count = loop.begin, loop.end, loop.step, loop.count
         if count is None:
             whole = _whole_steps(b, begin, end, wide * step)
             if self._has_masks:
-                yield wide, begin, whole, False
-                yield lanes, whole, end, True
+                yield _Part(wide, begin, whole)
+                yield _Part(lanes, whole, end, masked=True)
                 return
             nearly = _whole_steps(b, begin, end, lanes * step)
-            yield wide, begin, whole, False
-            yield lanes, whole, nearly, False
+            yield _Part(wide, begin, whole)
+            yield _Part(lanes, whole, nearly)
             return
-        done = 0
+        done, at = 0, begin
         fewer = [] if self._has_masks else [1 << k for k in reversed(range(lanes.bit_length() - 1))]
         for each in (wide, lanes, *fewer):
-            more = (count - done) // each * each
-            yield each, *(I64(begin.constant + n * step) for n in (done, done + more)), False
-            done += more
+            steps = (count - done) // each
+            if steps:
+                done += steps * each
+                start, at = at, b.add(begin, I64(done * step), flags=["nsw"])
+                yield _Part(each, start, at, steps)
         if done < count:
             last = _power(count - done)
-            yield last, I64(begin.constant + done * step), I64(begin.constant + count * step), last > count - done
+            yield _Part(last, at, end, 1, masked=last > count - done)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A loop from `begin` to `end`, of so many lanes and, where that is known, steps."""
+
+    lanes: int
+    begin: ir.Value
+    end: ir.Value
+    steps: int | None = None
+    masked: bool = False
+    """Some lanes of the last step are idle."""
 
 
 class _Steps:
     """A loop of which each step does so many iterations; in `enter`, what does not change is computed before it."""
 
-    def __init__(self, facts: LoopFacts, enter: ir.Block, lanes: int):
+    def __init__(self, facts: LoopFacts, enter: ir.Block, part: _Part):
         self._facts = facts
+        self._part = part
         self._enter = FoldingBuilder(enter)
-        self._lanes = lanes
+        self._lanes = part.lanes
         body = enter.function.append_basic_block("vector.body")
         self._b = FoldingBuilder(body)
-        self._widening = Widening(self._b, lanes)
+        self._widening = Widening(self._b, part.lanes)
         self._values: dict[int, ir.Value] = {}
         """By identity: vectors, or of what grows steadily the first lane's value."""
         self._vectors: dict[int, ir.Value] = {}
 
-    def emit(self, begin: ir.Value, end: ir.Value, after: ir.Block, masked: bool) -> None:
-        """Emits the loop from `begin` to `end`, which goes on to `after`; of a single step, the step."""
-        facts, b = self._facts, self._b
+    def emit(self, after: ir.Block) -> None:
+        """Emits the loop, which goes on to `after`; of a single step, the step."""
+        facts, b, begin, end = self._facts, self._b, self._part.begin, self._part.end
         loop, body, entry = facts.loop, b.block, self._enter.block
-        once = _difference(begin, end) <= self._lanes * loop.step
+        once = self._part.steps == 1
         variable = begin if once else b.phi(I64, loop.variable.name)
         self._values[id(loop.variable)] = variable
         states = []
@@ -171,7 +184,7 @@ class _Steps:
                 state.add_incoming(first, entry)
             self._values[id(accumulator.load)] = state
             states.append(state)
-        mask = self._mask(b.sub(end, variable, flags=["nsw"])) if masked else None
+        mask = self._mask(variable) if self._part.masked else None
         for i in loop.instructions:
             self._emit(i, mask)
         self._enter.branch(body)
@@ -193,14 +206,15 @@ class _Steps:
             self._merge(accumulator, value)
         b.branch(after)
 
-    def _mask(self, rest: ir.Value) -> ir.Value:
+    def _mask(self, variable: ir.Value) -> ir.Value:
         """The iterations that there are before the end is reached."""
-        step = self._facts.loop.step
-        if isinstance(rest, ir.Constant):
-            return first_lanes(self._lanes, -(-rest.constant // step))
-        if step > 1:
-            rest = self._b.sdiv(self._b.add(rest, I64(step - 1)), I64(step))
-        return leading_lanes(self._b, self._lanes, rest)
+        b, loop = self._b, self._facts.loop
+        if self._part.steps == 1 and loop.count is not None:
+            return first_lanes(self._lanes, loop.count % self._lanes)
+        rest = b.sub(self._part.end, variable, flags=["nsw"])
+        if loop.step > 1:
+            rest = b.sdiv(b.add(rest, I64(loop.step - 1)), I64(loop.step))
+        return leading_lanes(b, self._lanes, rest)
 
     def _merge(self, accumulator: Any, vector: ir.Value) -> None:
         """All lanes into the variable."""
@@ -280,11 +294,6 @@ def _whole_steps(b: ir.IRBuilder, begin: ir.Value, end: ir.Value, size: int) -> 
 def _power(number: int) -> int:
     """The least power of two that is no less."""
     return 1 << (number - 1).bit_length()
-
-
-def _difference(begin: ir.Value, end: ir.Value) -> float:
-    known = isinstance(begin, ir.Constant) and isinstance(end, ir.Constant)
-    return end.constant - begin.constant if known else math.inf
 
 
 def _identity(kind: str, element: Any) -> Any:
