@@ -1,0 +1,174 @@
+"""Loops that become vectors before LLVM reads them: every count, type and kind of sum; and those that stay."""
+
+import numpy as np
+import pytest
+from llvmlite import ir
+
+import xloom as xl
+from xloom.hlo.dtype import dtype as named
+from xloom.llvm.loop import SCALAR, allocate, loop
+from xloom.llvm.module_text import module_text
+from xloom.llvm.target import target_named
+from xloom.llvm.target_module import TargetModule
+from xloom.llvm.types import FLOAT, I64, POINTER, VOID
+from xloom.llvm.vectorizer.rewriting import bind, vectorized
+
+SIZES = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65, 100, 515, 4099)
+INTEGERS, FLOATS = ("s8", "u16", "s32", "u32", "s64"), ("bf16", "f16", "f32", "f64")
+
+
+def numbers(dtype, *dims):
+    return np.random.default_rng(sum(dims)).integers(0, 5, dims).astype(named(dtype).numpy)
+
+
+def compare(text, *arguments):
+    module = xl.parse(text)
+    for got, expected in zip(xl.compile(module)(*arguments), xl.evaluate(module, *arguments), strict=True):
+        np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(expected, np.float64), rtol=1e-2)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_elements(dtype, size):
+    """Of several widths: indices, numbers, predicates, and a number for all."""
+    shape = f"{dtype}[{size}]"
+    compare(
+        f"ENTRY e {{ a = {shape} parameter(0) n = {dtype}[] parameter(1) i = {shape} iota(), iota_dimension=0 "
+        f"b = {shape} broadcast(n), dimensions={{}} c = {shape} multiply(a, b) d = {shape} maximum(c, a) "
+        f"p = pred[{size}] compare(d, b), direction=GT s = {shape} select(p, a, d) w = f64[{size}] convert(s) "
+        f"j = s32[{size}] convert(i) ROOT r = (f64[{size}], pred[{size}], s32[{size}]) tuple(w, p, j) }}",
+        numbers(dtype, size),
+        numbers(dtype)[()],
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("dtype", "opcode", "start"), [
+    ("f32", "add", "0"), ("f64", "multiply", "1"), ("bf16", "add", "0"), ("f32", "maximum", "-inf"),
+    ("f16", "minimum", "inf"), ("s8", "add", "3"), ("s32", "multiply", "1"), ("u16", "maximum", "0"),
+    ("s64", "minimum", "100"), ("s32", "xor", "7"), ("pred", "or", "false"), ("pred", "and", "true"),
+])  # fmt: skip
+def test_sums(dtype, opcode, start, size, rows):
+    x = numbers(dtype, rows, size)
+    if opcode == "multiply":
+        x = np.where(x > 0, 1, -1).astype(x.dtype)
+    if dtype == "bf16":  # the interpreter rounds each sum
+        x = np.where(np.arange(size) < 40, x, 0).astype(x.dtype)
+    compare(
+        f"sum {{ x = {dtype}[] parameter(0) y = {dtype}[] parameter(1) ROOT z = {dtype}[] {opcode}(x, y) }}\n"
+        f"ENTRY e {{ a = {dtype}[{rows},{size}] parameter(0) s = {dtype}[] constant({start}) "
+        f"b = {dtype}[{rows}] reduce(a, s), dimensions={{1}}, to_apply=sum "
+        f"c = {dtype}[{size}] reduce(a, s), dimensions={{0}}, to_apply=sum "
+        f"ROOT r = ({dtype}[{rows}], {dtype}[{size}]) tuple(b, c) }}",
+        x,
+    )
+
+
+def function(emit, level="x86-64-v4", arrays=2):
+    """LLVM IR of a loop from 0 to an argument whose body `emit(b, arrays, i)` writes; None where it stays as it is."""
+    target = target_named(level)
+    module = TargetModule(target)
+    made = ir.Function(module, ir.FunctionType(VOID, [*[POINTER] * arrays, I64]), "f")
+    for argument in made.args[:-1]:
+        argument.add_attribute("noalias")
+    b = ir.IRBuilder(made.append_basic_block("entry"))
+    total = allocate(b, FLOAT, name="total")
+    start = made.append_basic_block("start")
+    b.position_at_end(start)
+    with loop(b, 0, made.args[-1], hints=emit.hints if hasattr(emit, "hints") else ()) as i:
+        emit(b, [*made.args[:-1], total], i)
+    b.ret_void()
+    b.position_at_end(made.entry_basic_block)
+    b.branch(start)
+    return module_text(module) if vectorized([made], target, short=False) else None
+
+
+def at(b, pointer, i):
+    return b.gep(pointer, [i], inbounds=True, source_etype=FLOAT)
+
+
+def read(b, pointer, i):
+    return b.load(at(b, pointer, i), typ=FLOAT)
+
+
+def squares(b, arrays, i):
+    x = read(b, arrays[0], i)
+    b.store(b.fmul(x, x), at(b, arrays[1], i))
+
+
+def in_place(b, arrays, i):
+    b.store(b.fneg(read(b, arrays[0], i)), at(b, arrays[0], i))
+
+
+def from_the_element_before(b, arrays, i):
+    b.store(read(b, arrays[0], i), at(b, arrays[0], b.add(i, I64(1), flags=["nsw"])))
+
+
+def every_second(b, arrays, i):
+    b.store(read(b, arrays[0], b.mul(i, I64(2), flags=["nsw"])), at(b, arrays[1], i))
+
+
+def backwards(b, arrays, i):
+    b.store(read(b, arrays[0], b.sub(I64(99), i, flags=["nsw"])), at(b, arrays[1], i))
+
+
+def to_one_place(b, arrays, i):
+    b.store(read(b, arrays[0], i), arrays[1])
+
+
+def total(b, arrays, i, flags=("reassoc",)):
+    b.store(b.fadd(b.load(arrays[-1], typ=FLOAT), read(b, arrays[0], i), flags=flags), arrays[-1])
+
+
+def total_in_order(b, arrays, i):
+    total(b, arrays, i, ())
+
+
+def running_total(b, arrays, i):
+    total(b, arrays, i)
+    b.store(b.load(arrays[-1], typ=FLOAT), at(b, arrays[1], i))
+
+
+def scalar(b, arrays, i):
+    squares(b, arrays, i)
+
+
+scalar.hints = SCALAR
+
+
+@pytest.mark.parametrize("body", [squares, in_place, total])
+@pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
+def test_what_becomes_vectors(body, level):
+    text = function(body, level)
+    assert " x float>" in text
+    assert ("masked.load" in text) == (level == "x86-64-v4")
+
+
+@pytest.mark.parametrize(
+    "body", [from_the_element_before, every_second, backwards, to_one_place, total_in_order, running_total]
+)
+def test_what_stays(body):
+    assert function(body) is None
+
+
+def test_what_is_to_stay_scalar_keeps_nothing_else_from_it():
+    assert " x float>" not in function(scalar)
+
+
+def test_a_known_count_leaves_no_loop_for_what_is_left():
+    target = target_named("x86-64-v4")
+    module = TargetModule(target)
+    made = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), "f")
+    b = ir.IRBuilder(made.append_basic_block("entry"))
+    for argument in made.args[:2]:
+        argument.add_attribute("noalias")
+    with loop(b, made.args[2], made.args[3]) as i:
+        squares(b, made.args, i)
+    b.ret_void()
+    bind(made, {2: 0, 3: 20})
+    assert vectorized([made], target, short=False)
+    text = module_text(module)
+    assert " phi " not in text
+    assert "load <16 x float>" in text
+    assert "load <4 x float>" in text
