@@ -31,8 +31,11 @@ _CALLED = "noinline nounwind willreturn memory(none)"
 _METADATA = re.compile(r"^!(\d+) = ", re.MULTILINE)
 
 
-def with_calls(text: str, target: Target) -> str:
-    """LLVM IR `text` in which those functions of elements are called that would be long, inlined as often."""
+def with_calls(text: str, target: Target, *, vectorise: bool = True) -> str:
+    """LLVM IR `text` in which those functions of elements are called that would be long, inlined as often.
+
+    Unless LLVM makes vectors of loops, what is called is as it is written.
+    """
     vectors: list[str] = []
     functions = [match[0] for match in FUNCTION.finditer(text)]
     has_loops = " = phi " in text
@@ -45,7 +48,7 @@ def with_calls(text: str, target: Target) -> str:
         callers = [f for f in functions if call in f]
         if (sum(f.count(call) for f in callers) - 1) * function.count("\n") < worth:
             continue
-        if "<" in head["type"]:
+        if "<" in head["type"] or not vectorise:
             text = text.replace(function, function.replace(_INLINED, _CALLED, 1), 1)
             continue
         lanes = min(_VECTOR_BYTES, target.registers.nbytes) // _BYTES[head["type"]]

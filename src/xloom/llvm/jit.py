@@ -145,7 +145,7 @@ def assembly(text: str, pipeline: PassPipeline, target: Target) -> str:
 def _emitted(text: str, pipeline: PassPipeline, target: Target, as_object: bool) -> bytes:
     passes = PASSES[pipeline]
     if passes.vectorise or pipeline is PassPipeline.VECTORS:
-        text = with_calls(text, target)
+        text = with_calls(text, target, vectorise=passes.vectorise)
     with _borrowed_machine(target, pipeline) as machine:
         text = text.replace(_NO_TARGET, target_header(target), 1)
         return emitted(text.encode(), machine, passes, as_object)
