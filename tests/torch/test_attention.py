@@ -36,3 +36,11 @@ def test_groups_of_heads(door, kind, heads):
     tensors = (query, key, value, mask)
     for found, want in zip(run(door, attend, tensors), run("eager", attend, tensors), strict=True):
         torch.testing.assert_close(found, want)
+
+
+def test_weights_are_no_subnormal_numbers():
+    query, value = torch.tensor([[[[1.0]]]]), torch.tensor([[[[0.0], [1e30], [0.0]]]])
+    attend = torch.compile(lambda q, k, v: scaled_dot_product_attention(q, k, v, scale=1.0), backend="xloom")
+    for low, weight in ((-87.0, 1e30 * 2.718281828**-87.0), (-90.0, 0.0)):
+        key = torch.tensor([[[[0.0], [low], [-200.0]]]])
+        torch.testing.assert_close(attend(query, key, value), torch.full((1, 1, 1, 1), weight))

@@ -14,6 +14,9 @@ from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.matmul import product
 from xloom.torch.lowering.registry import lowers
 
+_LEAST = math.log(2.0**-126)
+"""Of less, e^x is no normal number of f32."""
+
 
 def _grouped(g: Graph, x: Instruction, heads: int) -> Instruction:
     """With as many heads as the keys have: rows of heads that share one follow each other."""
@@ -82,6 +85,16 @@ def _column(g: Graph, x: Instruction, like: Instruction) -> Instruction:
     return g.broadcast(x, shape=like.shape, dimensions=(0, 1, 2))
 
 
+def _weights(g: Graph, scores: Instruction, rows: Instruction) -> Instruction:
+    """e^(scores - rows), and 0 for what would be subnormal in f32, as in PyTorch's own kernel."""
+    # a subnormal number takes processors of x86 a hundred cycles where it is made, and again where it is multiplied
+    difference = g.subtract(scores, _column(g, rows, scores))
+    if difference.shape.dtype is dt.f32:
+        is_subnormal = g.compare(difference, g.full_like(difference, _LEAST), direction="LT")
+        difference = g.select(is_subnormal, g.full_like(difference, float("-inf")), difference)
+    return g.exponential(difference)
+
+
 @lowers("aten._scaled_dot_product_flash_attention_for_cpu.default")
 def attention(g: Graph, query, key, value, dropout_p: float, is_causal: bool, attn_mask, scale: float | None):
     """softmax(query keyᵀ scale) value, and the logarithm of each row's sum."""
@@ -90,7 +103,7 @@ def attention(g: Graph, query, key, value, dropout_p: float, is_causal: bool, at
     scores = _scores(g, query, key, is_causal, attn_mask, _scale(query, scale))
     top = g.reduce_with(scores, "maximum", float("-inf"), [3])
     top = g.select(g.is_finite(top), top, g.full_like(top, 0))
-    weights = g.exponential(g.subtract(scores, _column(g, top, scores)))
+    weights = _weights(g, scores, top)
     total = g.reduce_with(weights, "add", 0, [3])
     wide = _matmul(g, weights, g.widened(value))
     divisor = g.broadcast(total, shape=wide.shape, dimensions=(0, 1, 2))
@@ -114,7 +127,7 @@ def attention_backward(
     """The gradients of query, key and value."""
     factor = _scale(query, scale)
     scores = _scores(g, query, key, is_causal, attn_mask, factor)
-    weights = g.exponential(g.subtract(scores, _column(g, g.cast(logsumexp, scores.shape.dtype), scores)))
+    weights = _weights(g, scores, g.cast(logsumexp, scores.shape.dtype))
     q, k, v, grad, result = (g.widened(x) for x in (query, key, value, grad_out, out))
     along = g.reduce_with(g.multiply(grad, result), "add", 0, [3])
     slope = g.subtract(_rows_by_rows(g, grad, v), _column(g, along, scores))
