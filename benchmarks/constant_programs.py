@@ -266,6 +266,8 @@ _own("bf16-bias-400", lambda x, b: (x + b) * x, normal(500, 400, dtype=_BF16), n
 _own("sum-rows-12-of-5", lambda *x: reduce(lambda a, b: a * b, x).sum(1), *(normal(20_000, 12) for _ in range(5)))
 _own("sum-rows-12-of-9", lambda *x: reduce(lambda a, b: a * b, x).sum(1), *(normal(20_000, 12) for _ in range(9)))
 _own("scatter-add-24-rows", lambda x, i, u: x.at[i].add(u), normal(24, 4096), integers(24, high=24), normal(24, 4096))
+_own("segment-sum-of-scaled", lambda x, w, i, j: jax.ops.segment_sum(x[i] * w[:, None] + 1, j, 1000), normal(5000, 32),
+     normal(20_000), integers(20_000, high=5000), integers(20_000, high=1000))  # fmt: skip
 _own("sort-2-keys-rows", lambda a, b: lax.sort((a, b), num_keys=2), normal(256, 500), normal(256, 500))
 _own("sort-u16-pairs-64k", lambda a, b: lax.sort((a, b), num_keys=1),
      integers(1 << 17, high=1 << 16, dtype=np.uint16), normal(1 << 17))  # fmt: skip

@@ -34,6 +34,8 @@ TUNED = (
     Tuned("codegen.fusion.dot_operand_fusion", "_LEAST", "simulation/k-means"),
     Tuned("codegen.fusion.dot_operand_fusion", "_FEW", "own/gemm-200-dequantise"),
     Tuned("codegen.fusion.dot_operand_fusion", "_MOST", "own/vector-times-computed own/vector-times-computed-long"),
+    Tuned("codegen.fusion.scatter_operand_fusion", "_MOST", "own/segment-sum-of-scaled"),
+    Tuned("codegen.fusion.scatter_operand_fusion", "_GROWTH", "own/segment-sum-of-scaled"),
     Tuned("codegen.fusion.multi_output", "NODES", "own/chain-100 simulation/black-scholes", ("run", "compile")),
     Tuned("codegen.fusion.multi_output", "ROOTS", "dispatch/hundred-results own/results-40", ("run", "compile")),
     Tuned("codegen.fusion.multi_output", "WINDOW", "own/small-nests-100 own/recurrence", ("run", "compile")),

@@ -1,5 +1,5 @@
 """What is done to a module before it is planned: what every backend does, large linear algebra by blocks, convolutions
-of spread inputs as pads, and products fused with their operands.
+of spread inputs as pads, and products and scatters fused with their operands.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from xloom.codegen import preparation
 from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
+from xloom.codegen.fusion.scatter_operand_fusion import ScatterOperandFusion
 from xloom.hlo.module import Module
 from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 
-_OWN = (LinearAlgebraBlocking(), DilatedInputSimplification(), DotOperandFusion())
+_OWN = (LinearAlgebraBlocking(), DilatedInputSimplification(), DotOperandFusion(), ScatterOperandFusion())
 
 
 def prepared(module: Module, hooks: Sequence[Hook] = ()) -> Module:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from xloom.codegen.buffer_values import BufferValue, aliased_leaves, defining_value, leaf_count
 from xloom.codegen.elemental.loop_nests import loop_dims
+from xloom.codegen.fusion.custom_fusion import fused_root
 from xloom.codegen.fusion.multi_output import Thunk, same_row
 from xloom.codegen.fusion.producer_consumer import FusionGroup, reads_only_what_it_writes
 from xloom.codegen.kernel_facts import overwritten_operands
@@ -22,7 +23,7 @@ def changed_operand(value: BufferValue) -> BufferValue | None:
     instruction, leaf = value
     if instruction.opcode == "while":
         return defining_value(instruction._operands[0], leaf)
-    if instruction.opcode in _UPDATES:
+    if fused_root(instruction).opcode in _UPDATES:
         return defining_value(instruction._operands[leaf])
     return next(iter(_aliased(instruction, leaf)), None)
 

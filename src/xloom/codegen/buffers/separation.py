@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xloom.codegen.fusion.custom_fusion import fused_root
 from xloom.codegen.ops import OP_ROWS, Role
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
@@ -34,7 +35,7 @@ class ControlFlowSeparation(Pass):
         while stack:
             computation = stack.pop()
             for instruction in computation.instructions:
-                if instruction.opcode == "scatter":
+                if fused_root(instruction).opcode == "scatter":
                     changed |= _fill_for(computation, instruction)
                 if OP_ROWS[instruction.opcode].role is Role.CONTROL:
                     for state in instruction.operands:

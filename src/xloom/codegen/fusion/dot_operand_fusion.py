@@ -12,8 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
+from xloom.codegen.fusion.custom_fusion import fuse
 from xloom.codegen.fusion.producer_consumer import is_fusible
-from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import bf16, f16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -50,7 +50,7 @@ class DotOperandFusion(Pass):
                 found = (_inside(narrowed, side) for side in sides if _is_worth_it(narrowed, side))
                 inside = next(filter(None, found), None)
                 if inside:
-                    _fuse(module, narrowed, inside)
+                    fuse(module, narrowed, inside, "product")
                 changed |= narrowed is not dot or bool(inside)
         return changed
 
@@ -112,28 +112,3 @@ def _is_inside(i: Instruction, root: Instruction, dot: Instruction, found: dict[
 def _is_own(i: Instruction, dot: Instruction, found: dict[Instruction, None]) -> bool:
     """True when nothing else reads it."""
     return all(user in found or user is dot for user in i.users)
-
-
-def _fuse(module: Module, dot: Instruction, inside: Collection[Instruction]) -> None:
-    computation = module.add(Computation("product"))
-    copies: dict[Instruction, Instruction] = {}
-    leaves: list[Instruction] = []
-
-    def copied(i: Instruction) -> Instruction:
-        if i not in copies:
-            if i in inside or i is dot:
-                copy = i.clone([copied(o) for o in i.operands])
-            else:
-                copy = Instruction("parameter", "parameter", i.shape, [], {"parameter_number": len(leaves)})
-                leaves.append(i)
-            copies[i] = computation.add(copy)
-        return copies[i]
-
-    computation.root = copied(dot)
-    assert dot.parent is not None
-    fusion = Instruction(dot.name, "fusion", dot.shape, leaves, {"kind": "kCustom", "calls": computation})
-    parent = dot.parent
-    parent.replace(dot, fusion)
-    for i in reversed(copies):  # operands were copied before what reads them
-        if i in inside and not i.users:
-            parent.remove(i)

@@ -37,6 +37,7 @@ from xloom.cpu.entry.control_flow import conditional, while_loop
 from xloom.cpu.entry.emitted_program import DEEP, PARALLEL_FOR, EmittedProgram, KernelModule, ThunkCode
 from xloom.cpu.entry.float_environment import entry_function
 from xloom.cpu.entry.fused_dot import fused_dot
+from xloom.cpu.entry.fused_scatter import fused_scatter
 from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
 from xloom.cpu.entry.main_function import MAIN
@@ -300,7 +301,7 @@ class EntryBuilder:
             if thunk.opcode == "custom-call":
                 self.polling.cost += OF_CALL
                 self.polling.calls += 1
-            if thunk.opcode in COLLECTIVES or emit is fused_dot:
+            if thunk.opcode in COLLECTIVES or thunk.opcode == "fusion":
                 self.polling.cost += kernel_cost(thunk)
                 self._record(thunk)
         elif (rule := rule_of(thunk.opcode)) is not None:
@@ -481,6 +482,12 @@ def _nothing(entry: EntryBuilder, schedule: ScheduledComputation, instruction: I
     """A value that is in memory already, or a token."""
 
 
+def _fusion(entry: EntryBuilder, schedule: ScheduledComputation, fusion: Instruction) -> None:
+    """A kernel that computes its operands."""
+    emit = fused_dot if fusion["calls"].root.opcode == "dot" else fused_scatter
+    emit(entry, schedule, fusion)
+
+
 ThunkRule = Callable[[EntryBuilder, ScheduledComputation, Instruction], None]
 CONTROL_FLOW_EMITTERS: dict[str, Callable[[EntryBuilder, ScheduledComputation, Instruction], Nested[None]]] = {
     "while": while_loop,
@@ -496,7 +503,7 @@ THUNK_EMITTERS: dict[str, ThunkRule] = {
     "send": send,
     "send-done": _nothing,
     "recv": receive,
-    "fusion": fused_dot,
+    "fusion": _fusion,
     **COLLECTIVES,
 }
 """Other thunks that are neither loop nests nor kernels."""

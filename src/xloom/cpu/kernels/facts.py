@@ -29,6 +29,16 @@ def _scattered(instruction: Instruction, leaf: int, target: Target) -> Sequence[
     return (leaf,)
 
 
+@overwrites("fusion")
+def _fused(instruction: Instruction, leaf: int, target: Target) -> Sequence[int]:
+    root = instruction["calls"].root
+    if root.opcode != "scatter":
+        return ()
+    changed = root.operands[0]
+    # what updates are computed of is to be as it was before them
+    return (leaf,) if list(changed.users) == [root] and root.operands.count(changed) == 1 else ()
+
+
 @overwrites("fft")
 def _transformed(instruction: Instruction, leaf: int, target: Target) -> Sequence[int]:
     from xloom.cpu.kernels.fft.fft import transforms_in_place

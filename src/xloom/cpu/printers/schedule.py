@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_count
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.fusion.custom_fusion import fused_root
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import loaded_values
@@ -89,7 +90,7 @@ class _Schedule:
         allocation = self.assignment.of(made)
         notes = [f"in place of {array_name(s)}" for s in reads if self.assignment.of(s) is allocation]
         instruction, leaf = made
-        if Trait.UPDATES in OP_ROWS[instruction.opcode].traits:
+        if Trait.UPDATES in OP_ROWS[fused_root(instruction).opcode].traits:
             changed = defining_value(instruction._operands[leaf])
             if self.assignment.of(changed) is allocation:
                 return [f"in place of {array_name(changed)}"]

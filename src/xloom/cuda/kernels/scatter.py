@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.codegen.elemental.reduce import plain_operator
-from xloom.codegen.scatter_plan import ScatterPlan
+from xloom.codegen.elemental.scatter_plan import ScatterPlan
 from xloom.cuda.kernel import THREADS, KernelBuilder, blocks_for
 from xloom.cuda.kernels import kernel
 from xloom.cuda.kernels.item_threads import lower_by_items

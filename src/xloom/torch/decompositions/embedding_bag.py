@@ -30,7 +30,12 @@ def embedding_bag(
     bag = begun[:count].cumsum(0, dtype=indices.dtype) - 1
     rows = weight[indices]
     counted = (indices != padding_idx) if padding_idx >= 0 else torch.ones_like(indices, dtype=torch.bool)
-    sizes = torch.zeros(bags, dtype=indices.dtype, device=indices.device).index_add(0, bag, counted.to(indices.dtype))
+    if padding_idx >= 0:
+        sizes = torch.zeros(bags, dtype=indices.dtype, device=indices.device)
+        sizes = sizes.index_add(0, bag, counted.to(indices.dtype))
+    else:
+        ends = torch.full((1,), count, dtype=offsets.dtype, device=offsets.device)
+        sizes = torch.diff(starts, append=ends).to(indices.dtype)
     if mode == 2:
         wide = bag.unsqueeze(1).expand(count, width)
         lowest = torch.full((bags, width), float("-inf"), dtype=weight.dtype, device=weight.device)
