@@ -21,6 +21,7 @@ FAMILIES = (
     "elementwise",
     "fft",
     "float_bits",
+    "fold",
     "index",
     "linalg",
     "loss",
