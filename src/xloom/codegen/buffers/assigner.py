@@ -144,6 +144,7 @@ class _Assigner:
                 if instruction.opcode in _SKIPS and value not in schedule.last:
                     self._allocations[value] = BufferAllocation("unused", 0)
                     continue
+                self._reuse.reserve_gathered(schedule, value, self._new)
                 allocation = self._reuse.reserved_for.get(value) or self._reuse.overwritten(
                     schedule, thunk, value, number
                 )
@@ -178,9 +179,13 @@ class _Assigner:
         self._reuse.writable_parameters.add(parameter_of[body])
         roots, counts = body.root, Counter(body.root)
         in_place: set[int] = set()
+        better_apart: set[int] = set()
         for k, value in enumerate(roots):
             old = (parameter_of[body], k)
             if counts[value] == 1 and value in body.made and self._reuse.may_replace(body, value, old):
+                if self._reuse.keeps_part_apart(body, value, old):
+                    better_apart.add(k)
+                    continue
                 self._reuse.reserve(body, value, states[k])
                 in_place.add(k)
         rotations = self._assignment.rotations[loop] = []
@@ -189,6 +194,9 @@ class _Assigner:
             spare.use(self._position)
             self._reuse.reserve(body, roots[leaves[0]], spare)
             rotations.append(StateRotation(tuple(states[k] for k in leaves), spare))
+            better_apart -= {*leaves}
+        for k in better_apart:
+            self._reuse.reserve(body, roots[k], states[k])
         yield self._computation(body)
         for state in (*states, *(rotation.spare for rotation in rotations)):
             state.use(self._position)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.buffers.allocation import AllocationTable, BufferAllocation
 from xloom.codegen.buffers.branch_results import BranchResults, conditionals_inside_out
+from xloom.codegen.buffers.gathered_parts import gathered_next, own_part
 from xloom.codegen.buffers.in_place import changed_operand, overwritable
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.schedule.thunks import LAST, ScheduledComputation, roots_of
@@ -28,6 +29,7 @@ class Reservation(NamedTuple):
     schedule: ScheduledComputation
     number: int
     value: BufferValue
+    allocation: BufferAllocation
 
 
 Refusals = dict[BufferValue, dict[BufferValue, str]]
@@ -65,7 +67,8 @@ class BufferReuse:
         """Makes an allocation that of a value to come, and of what it is made from in place, as far as that goes."""
         self.reserved_for[value] = allocation
         number = schedule.made[value]
-        self._reservations[allocation].append(Reservation(schedule, number, value))
+        self._reservations[allocation.home].append(Reservation(schedule, number, value, allocation))
+        self._reserve_part(schedule, value, allocation)
         changed, may_take = changed_operand(value), self.overwritable(schedule.thunks[number], value)
         for before in may_take if changed is None else [changed]:
             ours = before in schedule.made and before not in self.reserved_for and schedule.last[before] == number
@@ -73,6 +76,37 @@ class BufferReuse:
             if ours and fits and before in may_take and self._is_free_from(schedule, allocation, before):
                 self.reserve(schedule, before, allocation)
                 return
+
+    def _reserve_part(
+        self, schedule: ScheduledComputation, gathered: BufferValue, allocation: BufferAllocation
+    ) -> None:
+        """Has what a device gives to an all-gather made in its place of the result, as far as that goes."""
+        value = self._own_part(schedule, gathered)
+        if value is None:
+            return
+        nbytes = leaf_shapes(value[0].shape)[value[1]].nbytes
+        part = BufferAllocation("part", nbytes, gathered=(allocation, gathered[0]))
+        if self._is_free_from(schedule, part, value):
+            self.reserve(schedule, value, part)
+
+    def _own_part(self, schedule: ScheduledComputation, gathered: BufferValue) -> BufferValue | None:
+        part = None if self.target.is_gpu else own_part(gathered)
+        if part is None or part not in schedule.made or part in self.reserved_for or part[0].opcode == "constant":
+            return None
+        return part if schedule.last[part] == schedule.made[gathered] else None
+
+    def keeps_part_apart(self, schedule: ScheduledComputation, gathered: BufferValue, old: BufferValue) -> bool:
+        """True when what a device gives to an all-gather has no place in the result if this lies where `old` does."""
+        part = self._own_part(schedule, gathered)
+        return part is not None and schedule.last.get(old, -1) >= schedule.made[part]
+
+    def reserve_gathered(
+        self, schedule: ScheduledComputation, part: BufferValue, new: Callable[[int], BufferAllocation]
+    ) -> None:
+        """Reserves memory that `new` makes for what is gathered from a value next, and so for the value."""
+        gathered = gathered_next(schedule, part)
+        if gathered is not None and gathered not in self.reserved_for and self._own_part(schedule, gathered) == part:
+            self.reserve(schedule, gathered, new(leaf_shapes(gathered[0].shape)[gathered[1]].nbytes))
 
     def overwritten(
         self, schedule: ScheduledComputation, thunk: Thunk, made: BufferValue, number: int
@@ -103,8 +137,9 @@ class BufferReuse:
         if not self._dies(schedule, value, allocation, number):
             return lambda: self._why_alive(schedule, value, allocation, number)
         last = schedule.last.get(made, number)
-        if allocation in self._reservations and not self._is_dead_before_reserved(schedule, allocation, made, last):
-            return lambda: f"its memory is reserved for %{self._reservations[allocation][0].value[0].name}"
+        reserved = self._is_reserved(schedule, allocation, number)
+        if reserved and not self._is_dead_before_reserved(schedule, allocation, made, last):
+            return lambda: f"its memory is reserved for %{self._reservations[allocation.home][0].value[0].name}"
         return None
 
     def _why_alive(
@@ -127,9 +162,9 @@ class BufferReuse:
         if allocation is None or allocation in self.read_only or allocation in taken:
             return None
         ours = value in schedule.made and value not in self.borrowed
-        if allocation in self._reservations or not ours or not self._dies(schedule, value, allocation, number):
+        if self._is_reserved(schedule, allocation, number) or not ours:
             return None
-        return allocation
+        return allocation if self._dies(schedule, value, allocation, number) else None
 
     def may_replace(self, schedule: ScheduledComputation, value: BufferValue, old: BufferValue) -> bool:
         """True when a value may be written where an older one lies."""
@@ -149,7 +184,7 @@ class BufferReuse:
         """True when what an allocation holds at thunk `number` is there as long as it is read as `value`."""
         last = schedule.last.get(value, number)
         return all(
-            last < write.number or (last == write.number and self._overwrites(write, value))
+            last < write.number or (last == write.number and self._overwrites(write, value, allocation))
             for write in self._reserved_in(schedule, allocation)
             if write.number > number
         )
@@ -167,7 +202,13 @@ class BufferReuse:
         made = schedule.made[value]
         others = [v for v in self.allocations.live_values(allocation) if v in schedule.last]
         may_take = self.overwritable(schedule.thunks[made], value)
+        may_take = [v for v in may_take if self.allocations.get(v) is allocation]
         return all(schedule.last[v] < made or (schedule.last[v] == made and v in may_take) for v in others)
+
+    def _is_reserved(self, schedule: ScheduledComputation, allocation: BufferAllocation, number: int) -> bool:
+        """True when an allocation is reserved for what thunk `number` or a later one makes, or another computation."""
+        reserved = self._reservations.get(allocation.home, ())
+        return any(each.schedule is not schedule or each.number >= number for each in reserved)
 
     def _is_dead_before_reserved(
         self, schedule: ScheduledComputation, allocation: BufferAllocation, value: BufferValue, last: int
@@ -177,13 +218,12 @@ class BufferReuse:
         if not reserved:
             return False
         write = min(reserved, key=lambda reservation: reservation.number)
-        return last < write.number or (last == write.number and self._overwrites(write, value))
+        return last < write.number or (last == write.number and self._overwrites(write, value, allocation))
 
     def _reserved_in(self, schedule: ScheduledComputation, allocation: BufferAllocation) -> list[Reservation]:
-        return [
-            reservation for reservation in self._reservations.get(allocation, ()) if reservation.schedule is schedule
-        ]
+        return [each for each in self._reservations.get(allocation.home, ()) if each.schedule is schedule]
 
-    def _overwrites(self, write: Reservation, value: BufferValue) -> bool:
-        """True when the thunk that writes a reserved allocation may do so while it reads `value` there."""
-        return value in self.overwritable(write.schedule.thunks[write.number], write.value)
+    def _overwrites(self, write: Reservation, value: BufferValue, allocation: BufferAllocation) -> bool:
+        """True when the thunk that writes a reserved allocation may do so while it reads `value` in `allocation`."""
+        may_take = self.overwritable(write.schedule.thunks[write.number], write.value)
+        return write.allocation is allocation and value in may_take

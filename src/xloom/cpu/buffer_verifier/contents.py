@@ -29,7 +29,10 @@ class ByteRange:
 
 
 def byte_range(allocation: BufferAllocation) -> ByteRange:
-    """The bytes of an allocation; those of one that has none are its own."""
+    """The bytes of an allocation; those of one that has none are its own. Of a part they are as on the first device."""
+    if allocation.gathered is not None:
+        whole = byte_range(allocation.gathered[0])
+        return ByteRange(whole.region, whole.begin, whole.begin + allocation.nbytes)
     if allocation.kind == "arena":
         result = allocation.colocated_with
         region: Hashable = "arena" if result is None else ("result", result.number)

@@ -48,8 +48,9 @@ def call_memory(
 ) -> Iterator[CallMemory]:
     """The memory for a call, which is emitted in the `with`. `shapes` are those of the operands, with their layouts.
 
-    An output that is to be an operand starts as a copy of it, and is the memory of both. For Python, nothing is on
-    the stack or moved by a loop, and the other outputs start as zeros. Unless `aligned`, results may lie anywhere.
+    An output that is to be an operand starts as a copy of it, and is the memory of both. Nothing is a part of an array
+    that is gathered. For Python, nothing is on the stack or moved by a loop, and the other outputs start as zeros.
+    Unless `aligned`, results may lie anywhere.
     """
     operand_memory = [
         [entry.assignment.of((operand, k)) for k in range(len(leaf_shapes(shape)))]
@@ -60,7 +61,7 @@ def call_memory(
 
     def seen(allocation: BufferAllocation, shape: Shape, *, as_it_lies: bool) -> BufferAllocation:
         is_unseen = for_python and (allocation.kind in ("stack", "code") or entry.is_moving(allocation))
-        direct = (as_it_lies or _is_row_major(shape)) and not is_unseen
+        direct = (as_it_lies or _is_row_major(shape)) and not is_unseen and allocation.kind != "part"
         if direct and aligned and allocation.kind == "result":
             entry.program.aligned_results.add(allocation.number)
         return allocation if direct else entry.scratch(shape.nbytes)

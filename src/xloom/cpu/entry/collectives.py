@@ -99,6 +99,20 @@ def _source(instruction: Instruction, me: Device, group: Sequence[Device], membe
     return _NOBODY
 
 
+def own_rank(entry: EntryBuilder, instruction: Instruction) -> ir.Value:
+    """The rank of this device in its group of a collective, computed where `entry` emits."""
+    name = entry.module.get_unique_name("ranks")
+    table = constant_table(entry.module, name, I64, [row.rank for row in rows_of(instruction)])
+    b = entry.b
+    return b.load(b.gep(table, [_word(entry, NUMBER)], inbounds=True, source_etype=I64), typ=I64)
+
+
+def _word(entry: EntryBuilder, index: int) -> ir.Value:
+    """A word of the participant, by its index: NUMBER, REPLICA and so on."""
+    b = entry.b
+    return b.load(b.gep(entry.participant, [I64(index)], inbounds=True, source_etype=I64), typ=I64)
+
+
 class _Collective:
     """The code of one collective, between its two barriers."""
 
@@ -115,7 +129,7 @@ class _Collective:
             numbers += [row.group, row.size, row.rank, row.source, *filled]
         table = constant_table(entry.module, entry.module.get_unique_name("members"), I64, numbers)
         b = self.b
-        offset = b.mul(self.word(NUMBER), I64(width))
+        offset = b.mul(_word(entry, NUMBER), I64(width))
         self._row = b.gep(table, [offset], inbounds=True, source_etype=I64)
         self._row.type = POINTER
         self._op = len(entry.program.collectives)
@@ -126,10 +140,6 @@ class _Collective:
         left = I64((self._op * (CELL_BYTES + 8) + CELL_BYTES) * len(rows))
         memory = b.load(b.gep(self.participant, [I64(MEMORY)], inbounds=True, source_etype=I64), typ=POINTER)
         self._left = b.gep(memory, [left], inbounds=True, source_etype=I8)
-
-    def word(self, index: int) -> ir.Value:
-        """A word of the participant, by its index: NUMBER, REPLICA and so on."""
-        return self.b.load(self.b.gep(self.participant, [I64(index)], inbounds=True, source_etype=I64), typ=I64)
 
     def number(self, index: int | ir.Value) -> ir.Value:
         """A number of the device's row."""
@@ -316,9 +326,7 @@ def _ragged(entry: EntryBuilder, schedule: ScheduledComputation, instruction: In
 
 def _own_number(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     word = REPLICA if instruction.opcode == "replica-id" else PARTITION
-    b = entry.b
-    number = b.load(b.gep(entry.participant, [I64(word)], inbounds=True, source_etype=I64), typ=I64)
-    b.store(b.trunc(number, I32), entry.of((instruction, 0)))
+    entry.b.store(entry.b.trunc(_word(entry, word), I32), entry.of((instruction, 0)))
 
 
 COLLECTIVES = {

@@ -32,7 +32,7 @@ from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, Run
 from xloom.cpu.custom_calls.custom_call import custom_call
 from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
 from xloom.cpu.entry.allocation_pointers import AllocationPointers
-from xloom.cpu.entry.collectives import COLLECTIVES, device_counts
+from xloom.cpu.entry.collectives import COLLECTIVES, device_counts, own_rank
 from xloom.cpu.entry.control_flow import conditional, while_loop
 from xloom.cpu.entry.emitted_program import DEEP, PARALLEL_FOR, EmittedProgram, KernelModule, ThunkCode
 from xloom.cpu.entry.float_environment import entry_function
@@ -113,6 +113,8 @@ class EntryBuilder:
         self.parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
         self.events: list[Event] = []
         """What is emitted does to memory."""
+        self._starts: dict[BufferAllocation, ir.Value] = {}
+        """Of parts of arrays that are gathered, in these."""
         self._slots: dict[BufferAllocation, ir.Value] = {}
         """The present addresses of allocations that the loops around move."""
         self.polling = Polling(self.b)
@@ -152,7 +154,19 @@ class EntryBuilder:
     def pointer(self, allocation: BufferAllocation) -> ir.Value:
         """The address of an allocation: what its slot says, while a loop moves it."""
         slot = self._slots.get(allocation)
-        return self._memory.of(allocation) if slot is None else self.b.load(slot, typ=POINTER)
+        if slot is not None:
+            return self.b.load(slot, typ=POINTER)
+        if allocation.gathered is not None:
+            return self.b.gep(self.pointer(allocation.gathered[0]), [self._start_of(allocation)], source_etype=I8)
+        return self._memory.of(allocation)
+
+    def _start_of(self, part: BufferAllocation) -> ir.Value:
+        """The offset of what this device gives to an all-gather in what comes of it."""
+        if part not in self._starts:
+            assert part.gathered is not None
+            with self.b.goto_block(self.function.entry_basic_block):
+                self._starts[part] = self.b.mul(own_rank(self, part.gathered[1]), I64(part.nbytes))
+        return self._starts[part]
 
     def is_moving(self, allocation: BufferAllocation) -> bool:
         """Whether a loop moves an allocation: it lies where only its slot says."""
@@ -363,8 +377,8 @@ class EntryBuilder:
         pointers = [self.pointer(s) for s in number_of]
         event = RunNest(nest, {value: allocation_of(value) for value in numbers})
         if may_wait or alone:  # which goes before what waits, if its memory is not what they read
-            written = {allocation_of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
-            self.horizontal_fusion.admit(self._memory.position, {*number_of} - written, written)
+            written = {allocation_of(s.target).home for g in nest.stages for s in g.stores if s.target in numbers}
+            self.horizontal_fusion.admit(self._memory.position, {s.home for s in number_of} - written, written)
         cost = nest_cost(nest)
         self.polling.cost += cost
         small = cost <= INLINE_COST and not nest.read_soon  # of which others call parts

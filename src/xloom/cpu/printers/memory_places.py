@@ -72,7 +72,7 @@ class _Places:
         nbytes = leaf_shapes(value[0].shape)[value[1]].nbytes
         yield f"{array_name(value)} {array_shape(value)}, {bytes_text(nbytes)}: {place}"
         yield f"  {self._why(value, allocation)}"
-        if allocation.kind in ("arena", "stack"):
+        if allocation.kind in ("arena", "stack", "part"):
             yield f"  in use from {self._thunk(allocation.first)} to {self._thunk(allocation.last)}"
         others = [v for v in self.sharing[allocation] if v != value]
         if others:
@@ -94,6 +94,9 @@ class _Places:
                 return f"a temporary array of at most {SMALL} bytes"
             case "unused":
                 return "nothing reads it"
+            case "part":
+                assert allocation.gathered is not None
+                return f"made where it belongs in %{allocation.gathered[1].name}, which gathers it"
             case "result":
                 if value[0].opcode == "parameter":
                     return f"an argument that the caller gives away, in whose memory result {allocation.number} is made"

@@ -28,6 +28,8 @@ def place_text(allocation: BufferAllocation, assignment: BufferAssignment) -> st
     if allocation.kind == "arena":
         memory = f"result {allocation.colocated_with.number}" if allocation.colocated_with else "arena"
         return f"{memory} {allocation.offset}..{allocation.offset + allocation.nbytes}"
+    if allocation.gathered is not None:
+        return f"own part of {place_text(allocation.gathered[0], assignment)}"
     if allocation.kind in ("code", "unused"):
         return allocation.kind
     number = assignment.stack.index(allocation) if allocation.kind == "stack" else allocation.number
