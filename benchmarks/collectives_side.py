@@ -16,6 +16,8 @@ from jax.sharding import PartitionSpec as P
 
 SECONDS = 0.4
 """Of one measurement, about."""
+FEWEST = 20
+"""Collectives in a program of many: what begins and ends it, as copies of its state, is a small part of the time."""
 COLLECTIVES = ("psum", "all-gather", "reduce-scatter", "all-to-all", "permute")
 NOTHING = "nothing"
 """A program among all devices in which these exchange nothing."""
@@ -99,8 +101,8 @@ def main() -> None:
             continue
         for size in map(int, sizes):
             most = int(SECONDS * 3e8 / (size + 3e4))  # all must agree on how often
-            calls = max(4, min(200, most // 10))
-            for way, number, repeats in (("alone", 1, max(7, min(1000, most))), ("chained", calls, 10)):
+            calls, chains = max(FEWEST, min(200, most // 10)), min(10, 5 + most // 20)
+            for way, number, repeats in (("alone", 1, max(7, min(1000, most))), ("chained", calls, chains)):
                 if name == NOTHING and number > 1:
                     continue
                 run = make(name, size, number)

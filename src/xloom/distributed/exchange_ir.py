@@ -26,7 +26,7 @@ from xloom.distributed.staging_ir import staging_ir
 from xloom.distributed.struct_ir import field, row
 from xloom.distributed.tags import Tags
 from xloom.distributed.turns_ir import turns_ir
-from xloom.distributed.waiting_ir import waiting_ir
+from xloom.distributed.waiting_ir import PER_BYTE, YIELDING, waiting_ir
 from xloom.distributed.waits import WHOLE, waits_ir
 
 
@@ -135,7 +135,7 @@ answer:
   %a.request = getelementptr ptr, ptr %requests, i64 %a.twice
   br label %wait
 wait:
-  %waiting = call i64 @wait_for(ptr %run, ptr %record, ptr %a.request, ptr %start)
+  %waiting = call i64 @wait_for(ptr %run, ptr %record, ptr %a.request, ptr %start, i64 {YIELDING})
   %is.waited = icmp eq i64 %waiting, 0
   br i1 %is.waited, label %judge, label %failed
 judge:
@@ -158,7 +158,7 @@ unpack:
   br label %await.sent
 await.sent:
   %sent.request = getelementptr ptr, ptr %a.request, i64 1
-  %sending = call i64 @wait_for(ptr %run, ptr %record, ptr %sent.request, ptr %start)
+  %sending = call i64 @wait_for(ptr %run, ptr %record, ptr %sent.request, ptr %start, i64 {YIELDING})
   %is.sent = icmp eq i64 %sending, 0
   br i1 %is.sent, label %answered, label %failed
 answered:
@@ -170,8 +170,9 @@ answered:
 next.data:
   %d = phi i64 [ 0, %next.answer ], [ %d.next, %data.sent ]
   %m = phi i64 [ %n, %next.answer ], [ %m.sent, %data.sent ]
+  %bytes = phi i64 [ 0, %next.answer ], [ %bytes.next, %data.sent ]
   %data.left = icmp ult i64 %d, %num.peers
-  br i1 %data.left, label %data, label %next.end
+  br i1 %data.left, label %data, label %data.begun
 data:
 {row("r", "peers", "d", PEER)}
 {field("r.rank", "r", PEER, "rank")}
@@ -228,15 +229,26 @@ data.posted:
   br i1 %data.is.sent, label %data.sent, label %failed.at.data
 data.sent:
   %d.next = add i64 %d, 1
+  %both.bytes = add i64 %r.sent.bytes, %r.received.bytes
+  %bytes.next = add i64 %bytes, %both.bytes
   br label %next.data
 
+data.begun:
+  %had.data = icmp ugt i64 %m, %n
+  br i1 %had.data, label %data.time, label %all
+data.time:
+  %so.far = call i64 @waited(ptr %start)
+  %bytes.time = mul i64 %bytes, {PER_BYTE}
+  %data.time.most = add i64 %bytes.time, {YIELDING}
+  %awake = add i64 %so.far, %data.time.most
+  br label %next.end
 next.end:
-  %e = phi i64 [ %n, %next.data ], [ %e.next, %ended ]
+  %e = phi i64 [ %n, %data.time ], [ %e.next, %ended ]
   %ends.left = icmp ult i64 %e, %m
-  br i1 %ends.left, label %end.one, label %end.all
+  br i1 %ends.left, label %end.one, label %ask
 end.one:
   %e.request = getelementptr ptr, ptr %requests, i64 %e
-  %ending = call i64 @wait_for(ptr %run, ptr %record, ptr %e.request, ptr %start)
+  %ending = call i64 @wait_for(ptr %run, ptr %record, ptr %e.request, ptr %start, i64 %awake)
   %e.owner.place = getelementptr i64, ptr %owners, i64 %e
   %e.owner = load i64, ptr %e.owner.place
   %e.peer = lshr i64 %e.owner, 1
@@ -245,10 +257,7 @@ end.one:
 ended:
   %e.next = add i64 %e, 1
   br label %next.end
-end.all: ; who has failed may have given the memory back that this was read from
-  %had.data = icmp ugt i64 %m, %n
-  br i1 %had.data, label %ask, label %all
-ask:
+ask: ; who has failed may have given the memory back that this was read from
   %broken = call i64 @failed_peer(ptr %run, ptr %record)
   %are.well = icmp slt i64 %broken, 0
   br i1 %are.well, label %next.unpacked, label %failed

@@ -12,6 +12,8 @@ CHECKED = 64
 """At every so many looks it asks the time, and whether a process has failed."""
 YIELDING = 2_000_000
 """Nanoseconds after which who waits sleeps between looks; until then it only gives the processor away."""
+PER_BYTE = 10
+"""So many nanoseconds more for each byte that is under way: MPI moves these on only when it is called."""
 LONG = 100_000_000
 """Nanoseconds after which the sleeps are long."""
 SHORT_SLEEP, LONG_SLEEP = 50_000, 1_000_000
@@ -22,8 +24,9 @@ def waiting_ir() -> str:
     """`wait_for`."""
     return f"""
 ; Wait for a request: 0, or an error; that a peer has failed is PEER_FAILED and {FACTOR} times
-; its number from 1 on. Since when it waits is at %start, or 0 is there before that had to be known.
-define internal i64 @wait_for(ptr %run, ptr %record, ptr %request, ptr %start) {{
+; its number from 1 on. Since when it waits is at %start, or 0 is there before that had to be known. It does not sleep
+; before nanosecond %awake of that.
+define internal i64 @wait_for(ptr %run, ptr %record, ptr %request, ptr %start, i64 %awake) {{
 entry:
   %flag = alloca i32
   %sleep = alloca [2 x i64]
@@ -68,13 +71,14 @@ ask:
   %are.well = icmp slt i64 %broken, 0
   br i1 %are.well, label %rest, label %peer.failed
 rest:
-  %is.short = icmp ult i64 %waited, {YIELDING}
+  %is.short = icmp ult i64 %waited, %awake
   br i1 %is.short, label %yield, label %nap
 yield:
   call i32 @sched_yield()
   br label %again
 nap:
-  %is.long = icmp ugt i64 %waited, {LONG}
+  %asleep = sub i64 %waited, %awake
+  %is.long = icmp ugt i64 %asleep, {LONG}
   %length = select i1 %is.long, i64 {LONG_SLEEP}, i64 {SHORT_SLEEP}
   store i64 %length, ptr %sleep.nanoseconds
   call i32 @nanosleep(ptr %sleep, ptr null)
