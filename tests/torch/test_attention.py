@@ -1,4 +1,4 @@
-"""Attention whose queries have more heads than keys and values, on both doors."""
+"""Attention whose queries have more heads than keys and values, or see nothing, on both doors."""
 
 import pytest
 import torch
@@ -44,3 +44,17 @@ def test_weights_are_no_subnormal_numbers():
     for low, weight in ((-87.0, 1e30 * 2.718281828**-87.0), (-90.0, 0.0)):
         key = torch.tensor([[[[0.0], [low], [-200.0]]]])
         torch.testing.assert_close(attend(query, key, value), torch.full((1, 1, 1, 1), weight))
+
+
+@pytest.mark.parametrize("door", ["compile", "device"])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
+def test_queries_that_see_nothing(door, dtype):
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 3, 5, 8, requires_grad=True) for _ in range(3))
+    seen = torch.ones(5, 5, dtype=torch.bool).tril().repeat(2, 1, 1, 1)
+    seen[0, ..., :2] = False  # as where a batch is padded at the left
+    mask = seen if dtype is torch.bool else torch.zeros(seen.shape).masked_fill(~seen, float("-inf"))
+    tensors = (query, key, value, mask)
+    found, want = run(door, scaled_dot_product_attention, tensors), run("eager", scaled_dot_product_attention, tensors)
+    for one, other in zip(found, want, strict=True):
+        torch.testing.assert_close(one, other)

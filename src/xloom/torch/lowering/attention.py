@@ -105,6 +105,8 @@ def attention(g: Graph, query, key, value, dropout_p: float, is_causal: bool, at
     top = g.select(g.is_finite(top), top, g.full_like(top, 0))
     weights = _weights(g, scores, top)
     total = g.reduce_with(weights, "add", 0, [3])
+    sees_nothing = g.compare(total, g.full_like(total, 0), direction="EQ")
+    total = g.select(sees_nothing, g.full_like(total, 1), total)  # such rows are 0, as is their logarithm
     wide = _matmul(g, weights, g.widened(value))
     divisor = g.broadcast(total, shape=wide.shape, dimensions=(0, 1, 2))
     return [g.cast(g.divide(wide, divisor), query.shape.dtype), g.add(top, g.log(total))]
