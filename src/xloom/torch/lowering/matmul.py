@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
 from xloom.infer import infer_shape
+from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering.complex_parts import conj
 from xloom.torch.lowering.graph import Graph, Number
 from xloom.torch.lowering.registry import lowers
@@ -44,6 +46,39 @@ def mm(g: Graph, x, mat2):
 def bmm(g: Graph, x, mat2):
     """x[i] @ mat2[i]."""
     return product(g, x, mat2, **_BATCHES)
+
+
+@lowers("aten._grouped_mm.default")
+def grouped_mm(g: Graph, x, mat2, offs, bias, out_dtype):
+    """Products of the groups that end at `offs`, along the dimension that a matrix on one side has in common.
+
+    Of a matrix and a batch each row has the matrix of its group; of two matrices each group has a product of its own.
+    """
+    if bias is not None:
+        raise UnsupportedError("grouped products with a bias", hint="add it to the result, as torch asks")
+    if offs is None:
+        found = wide_product(g, x, mat2, **_BATCHES)
+    elif x.shape.rank == 3:  # each column has the matrix of its group
+        found = g.permute(_ragged(g, mat2, x, offs, lhs=0, ragged=1, rhs=2), (1, 0))
+    elif mat2.shape.rank == 3:
+        found = _ragged(g, x, mat2, offs, lhs=1, ragged=0, rhs=1)
+    else:
+        found = _ragged(g, x, mat2, offs, lhs=1, ragged=1, rhs=0)
+    return g.cast(found, x.shape.dtype if out_dtype is None else hlo_dtype(out_dtype))
+
+
+def _ragged(
+    g: Graph, a: Instruction, b: Instruction, ends: Instruction, lhs: int, ragged: int, rhs: int
+) -> Instruction:
+    """The contraction of dimensions `lhs` and `rhs`, of groups along a's dimension `ragged`."""
+    (count,) = ends.shape.dims
+    starts = g.pad_with(g.slice_along(ends, 0, 0, count - 1), [(1, 0)], 0)
+    dimensions: dict[str, Any] = {"lhs_contracting_dims": (lhs,), "rhs_contracting_dims": (rhs,)}
+    dimensions |= {"lhs_ragged_dims": (ragged,), "rhs_group_dims": () if lhs == ragged else (0,)}
+    sizes = g.subtract(ends, starts)
+    shape = infer_shape("ragged-dot", [a.shape, b.shape, sizes.shape], dimensions)
+    wide = dt.f32 if a.shape.dtype.is_float and a.shape.dtype.bits < 32 else a.shape.dtype
+    return g.ragged_dot(a, b, sizes, shape=shape.with_dtype(wide), **dimensions)
 
 
 @lowers("aten.mv.default")
