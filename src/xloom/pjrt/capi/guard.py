@@ -57,8 +57,9 @@ def library() -> jit.Library:
     bodies[_INTERRUPTED] = ctypes.addressof(_interrupted)
     native = (*getters.native_names(), *native_entries.native_names())
     names = [f"{PREFIX}{name}" for name in (NOTHING, *_functions, *native)]
-    calls = jit.process_code(_ir(list(_functions)), jit.PassPipeline.CALLERS)  # the same in all processes: it is kept
-    return jit.Library([calls, jit.process_code(native_entries.native_text())], names, bodies)
+    texts = _ir(list(_functions)), native_entries.native_text()  # the same in all processes: their code is kept
+    # optimised, the entries take as long, and LLVM fifteen times as long: a third of JAX's start without a cache
+    return jit.Library([jit.process_code(text, jit.PassPipeline.CALLERS) for text in texts], names, bodies)
 
 
 def retire() -> None:
