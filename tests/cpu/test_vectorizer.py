@@ -130,6 +130,11 @@ def running_total(b, arrays, i):
     b.store(b.load(arrays[-1], typ=FLOAT), at(b, arrays[1], i))
 
 
+def a_call_of_others(b, arrays, i):
+    known = b.module.globals.get("others")
+    b.store(b.call(known or ir.Function(b.module, ir.FunctionType(FLOAT, []), "others"), []), at(b, arrays[1], i))
+
+
 def scalar(b, arrays, i):
     squares(b, arrays, i)
 
@@ -146,7 +151,16 @@ def test_what_becomes_vectors(body, level):
 
 
 @pytest.mark.parametrize(
-    "body", [from_the_element_before, every_second, backwards, to_one_place, total_in_order, running_total]
+    "body",
+    [
+        from_the_element_before,
+        every_second,
+        backwards,
+        to_one_place,
+        total_in_order,
+        running_total,
+        a_call_of_others,
+    ],
 )
 def test_what_stays(body):
     assert function(body) is None

@@ -122,6 +122,8 @@ def _plain(head: ir.Block, blocks: set[ir.Block], into_head: Sequence[ir.Block],
     outside = [b for b in into_head if b not in blocks]
     if len(blocks) != 2 or len(head.instructions) != 3 or len(outside) != 1:
         raise NotPlain
+    if not isinstance(outside[0].instructions[-1], kinds.Branch):
+        raise NotPlain
     (body,) = blocks - {head}
     phi, test, leave = head.instructions
     counted = body.instructions[-2]

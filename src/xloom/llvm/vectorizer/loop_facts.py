@@ -11,7 +11,7 @@ from llvmlite.ir import instructions as kinds
 from xloom.llvm.vectorizer.innermost_loops import InnermostLoop
 from xloom.llvm.vectorizer.not_plain import NotPlain
 from xloom.llvm.vectorizer.stack_variables import Variables, variables_of
-from xloom.llvm.vectorizer.widening import Work, arguments_of, bits_of, bytes_of, work_of
+from xloom.llvm.vectorizer.widening import Work, arguments_of, bits_of, bytes_of, check_pure, work_of
 
 
 @dataclass(eq=False)
@@ -91,6 +91,7 @@ def _stride(facts: LoopFacts, i: Any) -> int | None:
             return linear
     if isinstance(i, kinds.CallInstr) and isinstance(i.type, ir.VoidType):
         raise NotPlain
+    check_pure(i)
     return 0 if all(s == 0 for s in strides) else None
 
 

@@ -78,9 +78,22 @@ def work_of(i: Any) -> Work:
         divisor = i.operands[1]
         if not isinstance(divisor, ir.Constant) or not divisor.constant:
             raise NotPlain
+    return Work(1, bits)
+
+
+def check_pure(i: Any) -> None:
+    """Raises NotPlain unless an instruction does nothing but compute: it may be done once for all iterations."""
+    if isinstance(i, kinds.CallInstr):
+        function = i.callee
+        if intrinsic_name(function)[0] in _INTRINSICS or "readnone" in function.attributes:
+            return
+        if not function.blocks:
+            raise NotPlain
+        for block in function.blocks:
+            for inside in block.instructions[:-1]:
+                check_pure(inside)
     elif not (i.opname in _OPERATORS or i.opname in _CASTS or isinstance(i, (kinds.SelectInstr, kinds.CompareInstr))):
         raise NotPlain
-    return Work(1, bits)
 
 
 def _work_of_call(function: ir.Function, bits: int) -> Work:
@@ -90,7 +103,10 @@ def _work_of_call(function: ir.Function, bits: int) -> Work:
         return Work(1, bits)
     if len(function.blocks) != 1:
         raise NotPlain
-    inside = [work_of(i) for i in function.blocks[0].instructions[:-1]]
+    body = function.blocks[0].instructions[:-1]
+    for i in body:
+        check_pure(i)
+    inside = [work_of(i) for i in body]
     return Work(sum(w.cost for w in inside), max(bits, *(w.bits for w in inside)) if inside else bits)
 
 
