@@ -145,7 +145,7 @@ scalar.hints = SCALAR
 @pytest.mark.parametrize("body", [squares, in_place, total])
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
 def test_what_becomes_vectors(body, level):
-    text = function(body, level)
+    text = function(body, level) or ""
     assert " x float>" in text
     assert ("masked.load" in text) == (level == "x86-64-v4")
 
@@ -167,7 +167,7 @@ def test_what_stays(body):
 
 
 def test_what_is_to_stay_scalar_keeps_nothing_else_from_it():
-    assert " x float>" not in function(scalar)
+    assert " x float>" not in (function(scalar) or " x float>")
 
 
 def test_a_known_count_leaves_no_loop_for_what_is_left():
