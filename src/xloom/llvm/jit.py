@@ -38,6 +38,7 @@ _OF_VECTORS = (
 PASSES = {
     PassPipeline.LOOPS: Passes(level=3, vectorise=True, unroll=True),
     PassPipeline.ROWS: Passes(level=3, vectorise=True),
+    PassPipeline.STEPS: Passes(level=3, unroll=True),
     PassPipeline.VECTORS: Passes(level=None, named=_OF_VECTORS),
     PassPipeline.TILES: Passes(level=None, named=_OF_TILES),
     PassPipeline.ROUTINES: Passes(level=None, named=("AlwaysInliner",)),
@@ -144,7 +145,7 @@ def assembly(text: str, pipeline: PassPipeline, target: Target) -> str:
 
 def _emitted(text: str, pipeline: PassPipeline, target: Target, as_object: bool) -> bytes:
     passes = PASSES[pipeline]
-    if passes.vectorise or pipeline is PassPipeline.VECTORS:
+    if passes.vectorise or pipeline in (PassPipeline.STEPS, PassPipeline.VECTORS):
         text = with_calls(text, target, vectorise=passes.vectorise)
     with _borrowed_machine(target, pipeline) as machine:
         text = text.replace(_NO_TARGET, target_header(target), 1)

@@ -12,6 +12,8 @@ class PassPipeline(Enum):
     """Scalar loops, which LLVM makes vectors of."""
     ROWS = "rows"
     """Scalar loops, several after one another for each row: unrolled as well, they are far larger, and no faster."""
+    STEPS = "steps"
+    """Loops of a program, around vectors where they pay: values that steps hand on are kept in registers."""
     VECTORS = "vectors"
     """Vectors where they pay: passes that look for more would take most of the time, and find nothing."""
     TILES = "tiles"

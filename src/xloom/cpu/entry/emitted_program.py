@@ -80,4 +80,6 @@ class EmittedProgram:
             return PassPipeline.CALLS
         if self.depth > DEEP or len(self.main) > LONG:
             return PassPipeline.CALLERS
-        return PassPipeline.VECTORS if self.has_vectors and self.depth == 1 else PassPipeline.LOOPS
+        if not self.has_vectors:
+            return PassPipeline.LOOPS
+        return PassPipeline.VECTORS if self.depth == 1 else PassPipeline.STEPS
