@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xloom.codegen.buffer_values import defining_value
+from xloom.codegen.elemental.index_numbers import index_expression
 from xloom.codegen.loop_ir.affine import Affine, Var, constant, linear, variable
 from xloom.codegen.loop_ir.nodes import Clamp, Constant, Load, Node, Quotient
 from xloom.codegen.loop_ir.scalar_ops import scalar_op
@@ -142,6 +143,9 @@ class Tracer:
             return constant(0)
         if isinstance(node, Constant):
             return constant(min(max(int(node.value), 0), high))
+        expression = index_expression(node)
+        if expression is not None and expression.low >= 0 and expression.high <= high:
+            return expression
         key = id(node), high
         if key not in self._clamped:
             self._clamped[key] = variable(self.var("d", high + 1, Clamp(s64, node, high)))

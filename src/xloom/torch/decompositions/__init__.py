@@ -13,6 +13,7 @@ from xloom.torch.lowering.registry import has_lowering
 FAMILIES = (
     "elementwise",
     "embedding_bag",
+    "foreach",
     "fractional_pooling",
     "grid_sampler",
     "hinge_loss",

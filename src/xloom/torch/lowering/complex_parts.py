@@ -11,6 +11,8 @@ from xloom.torch.lowering.registry import lowers
 @lowers("aten._conj.default", "aten._conj_physical.default", "aten.conj_physical.default")
 def conj(g: Graph, x):
     """The conjugate."""
+    if isinstance(x, (int, float, complex)):  # what a gradient is multiplied with
+        return x.conjugate()
     return g.complex(g.real(x), g.negate(g.imag(x))) if x.shape.dtype.is_complex else x
 
 

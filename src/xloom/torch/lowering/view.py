@@ -379,12 +379,19 @@ def unfold(g: Graph, x, dimension: int, size: int, step: int):
     if x.shape.rank == 0:
         return g.reshape_to(x, (1,))
     count = (x.shape.dims[dim] - size) // step + 1
-    dims = list(x.shape.dims)
-    dims[dim] = count
-    windows = [
-        g.reshape_to(g.slice_along(x, dim, k, k + (count - 1) * step + 1, step), [*dims, 1]) for k in range(size)
-    ]
-    return g.concat(windows, x.shape.rank) if windows else g.full([*dims, 0], 0, x.shape.dtype)
+    if size == 0:
+        return g.full([*x.shape.dims[:dim], count, *x.shape.dims[dim + 1 :], 0], 0, x.shape.dtype)
+    starts = g.iota_along((count, 1), 0)
+    windows = g.gather(
+        x,
+        g.multiply(starts, g.full_like(starts, step)),
+        offset_dims=[k for k in range(x.shape.rank + 1) if k != dim],
+        collapsed_slice_dims=(),
+        start_index_map=(dim,),
+        index_vector_dim=1,
+        slice_sizes=[size if k == dim else n for k, n in enumerate(x.shape.dims)],
+    )
+    return g.permute(windows, [k for k in range(windows.shape.rank) if k != dim + 1] + [dim + 1])
 
 
 @lowers("aten.channel_shuffle.default", "aten.native_channel_shuffle.default")

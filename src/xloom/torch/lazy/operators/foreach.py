@@ -5,35 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
 from xloom.hlo.instruction import Instruction
+from xloom.torch.decompositions.foreach import arguments_of_each, for_one
 from xloom.torch.lazy.recording.record import Recorder
 from xloom.torch.lazy.recording.table import Handler
 from xloom.torch.lazy.tensor.common_bytes import with_common_bytes
 from xloom.torch.lazy.tensor.geometry import Geometry, extent
 from xloom.torch.lazy.tensor.tensor import XlaTensor, tensor_of
 from xloom.torch.lowering import Graph, has_lowering, lower
-
-_OTHER_NAMES = {
-    ("maximum", "Scalar"): "clamp_min.default",
-    ("maximum", "ScalarList"): "clamp_min.default",
-    ("minimum", "Scalar"): "clamp_max.default",
-    ("minimum", "ScalarList"): "clamp_max.default",
-    ("clamp_max", "Scalar"): "clamp_max.default",
-    ("clamp_max", "ScalarList"): "clamp_max.default",
-    ("clamp_min", "Scalar"): "clamp_min.default",
-    ("clamp_min", "ScalarList"): "clamp_min.default",
-    ("clamp_min", "List"): "clamp_min.Tensor",
-    ("clamp_max", "List"): "clamp_max.Tensor",
-    ("norm", "Scalar"): "linalg_vector_norm.default",
-    ("pow", "Scalar"): "pow.Tensor_Scalar",
-    ("pow", "ScalarList"): "pow.Tensor_Scalar",
-    ("pow", "List"): "pow.Tensor_Tensor",
-    ("pow", "ScalarAndTensor"): "pow.Scalar",
-    ("lerp", "List"): "lerp.Tensor",
-    ("lerp", "ScalarList"): "lerp.Scalar",
-}
 
 
 def handler(op: Any) -> Handler | None:
@@ -43,21 +22,14 @@ def handler(op: Any) -> Handler | None:
         return None
     bare = name.removeprefix("aten::_foreach_")
     in_place = bare.endswith("_")
-    each = _for_one(bare.removesuffix("_"), op._overloadname)
+    each = for_one(bare.removesuffix("_"), op._overloadname)
     if each is None or not has_lowering(each) or any(a.is_out for a in op._schema.arguments):
         return None
-    # what comes after the tensors may be for keywords only: addcmul(x, y, z, *, value)
-    positions = sum(not a.kwarg_only for a in each._schema.arguments)
-    by_name = [a.name for a in each._schema.arguments if a.kwarg_only]
     lists = [str(a.type).startswith("List[") for a in op._schema.arguments]
 
     def emit(g: Graph, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         out = []
-        for k in range(len(args[0])):
-            one = [a[k] if is_list else a for a, is_list in zip(args, lists, strict=False)]
-            named = {n: v[k] if isinstance(v, list) else v for n, v in kwargs.items()}
-            named |= zip(by_name, one[positions:], strict=False)
-            del one[positions:]
+        for one, named in arguments_of_each(op, each, args, kwargs):
             found = lower(g, each, one, named)
             out.append(_stored(g, found, one[0]) if in_place else found)
         return out
@@ -99,16 +71,3 @@ def _end(tensor: XlaTensor) -> int:
 
 def _stored(g: Graph, found: Instruction, target: Instruction) -> Instruction:
     return g.cast(g.expand(found, target.shape.dims), target.shape.dtype)
-
-
-def _for_one(name: str, kind: str) -> Any:
-    spelled = _OTHER_NAMES.get((name, kind))
-    if spelled is None:
-        packet = getattr(torch.ops.aten, name, None)
-        overloads = () if packet is None else packet.overloads()
-        wanted = {"List": "Tensor", "ScalarList": "Scalar"}.get(kind, kind)
-        spelled = next((f"{name}.{o}" for o in (wanted, "default") if o in overloads), None)
-        if spelled is None:
-            return None
-    packet, overload = spelled.split(".")
-    return getattr(getattr(torch.ops.aten, packet), overload)

@@ -1,0 +1,66 @@
+"""What torch.compile traces besides plain operators: lists of tensors, derivatives of functions, complex numbers."""
+
+import pytest
+import torch
+
+import xloom.torch  # noqa: F401 - the backend
+
+FOREACH = {
+    "numbers": lambda x, y: torch._foreach_add(torch._foreach_mul(x, 0.9), torch._foreach_sqrt(torch._foreach_abs(y))),
+    "tensors": lambda x, y: torch._foreach_add(torch._foreach_div(x, y), y, alpha=2),
+    "numbers of each": lambda x, y: torch._foreach_pow(torch._foreach_sub(x, [1.0, 2.0]), [2.0, 3.0]),
+    "three": lambda x, y: torch._foreach_addcdiv(torch._foreach_lerp(x, y, 0.1), x, y, value=0.5),
+    "factors": lambda x, y: torch._foreach_addcmul(x, x, y, [0.5, 2.0]),
+    "norms": lambda x, y: torch._foreach_norm(x, 1),
+    "where they lie": lambda x, y: (
+        torch._foreach_addcmul_(torch._foreach_neg(x), x, y) or torch._foreach_clamp_min(x, 0.1)
+    ),
+}
+
+
+def compiled(function, *args):
+    torch._dynamo.reset()
+    return torch.compile(function, backend="xloom")(*args)
+
+
+@pytest.mark.parametrize("name", FOREACH)
+def test_lists_of_tensors(name):
+    torch.manual_seed(0)
+    x, y = ([torch.randn(4, 3), torch.randn(5)] for _ in range(2))
+    torch.testing.assert_close(compiled(FOREACH[name], x, y), FOREACH[name](x, y), equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+def test_optimizer_of_lists():
+    def trained(step_of):
+        torch.manual_seed(0)
+        weights = [torch.randn(3, 4, requires_grad=True), torch.randn(4, requires_grad=True)]
+        optimizer = torch.optim.AdamW(weights, foreach=True)
+        step = step_of(optimizer.step)
+        for _ in range(3):
+            for w in weights:
+                w.grad = w.detach().cos()
+            step()
+        return weights
+
+    torch._dynamo.reset()
+    torch.testing.assert_close(trained(lambda s: torch.compile(s, backend="xloom")), trained(lambda s: s))
+
+
+def test_second_derivatives():
+    w, x = torch.randn(5, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+
+    def hessian(w, x):
+        return torch.func.hessian(lambda x: torch.logsumexp(w @ x, 0))(x)
+
+    torch.testing.assert_close(compiled(hessian, w, x), hessian(w, x))
+
+
+def test_gradient_through_a_complex_factor():
+    x = torch.randn(4, 2, requires_grad=True)
+
+    def turned(x):
+        return torch.view_as_real(torch.exp(torch.view_as_complex(x) * 1j)).square().sum()
+
+    found, want = compiled(turned, x), turned(x)
+    torch.testing.assert_close(*(torch.autograd.grad(out, x) for out in (found, want)))
