@@ -39,9 +39,11 @@ def _tell(rules: Any) -> None:
         return None if type(value) is XlaTensor else class_of(value)
 
     builder.infer_subclass_type = infer_subclass_type
+    handled = (*proxy_tensor.HANDLED_TYPES, XlaTensor)
     modules: tuple[Any, ...] = (proxy_tensor, runtime_wrappers)
     for module in modules:
-        module.HANDLED_TYPES = (*module.HANDLED_TYPES, XlaTensor)
+        if hasattr(module, "HANDLED_TYPES"):  # from 2.15 on the second one has none
+            module.HANDLED_TYPES = handled
     _register_operators_that_take_functions()
 
 
