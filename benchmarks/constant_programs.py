@@ -34,6 +34,7 @@ def _conv(numbers: tuple[str, str, str], **options: Any) -> Callable[..., Any]:
 
 # --- products
 
+_own("tanh-of-3", lambda x: jnp.tanh(x) * x, normal(3))
 _own("transpose-little", lambda x: x.T + 1, normal(17, 9))
 _own("mean-of-products", lambda x, y: (x * y).mean(1), normal(64, 1000), normal(64, 1000))
 _own("gram-20000", lambda x: x.T @ x, normal(20_000, 16))

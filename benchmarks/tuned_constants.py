@@ -84,6 +84,7 @@ TUNED = (
     Tuned("cpu.custom_calls.lapack_threads", "SMALL", "own/qr-300 own/svd-700"),
     Tuned("cpu.entry.function", "INLINE_COST", "simulation/k-means training/mlp-step", ("run", "compile")),
     Tuned("cpu.entry.function", "INLINE_NESTS", "random/permutation training/mlp-step", ("run", "compile")),
+    Tuned("cpu.entry.emitted_program", "_LITTLE", "own/tanh-of-3", ("run", "compile"), (0, 256)),
     Tuned("cpu.entry.fused_dot", "_FEW", "own/bf16-rows-bytes"),
     Tuned("cpu.entry.horizontal_fusion", "PIECES", "indexing/scatter-add random/threefry-bits"),
     Tuned("cpu.entry.interruption", "_OFTEN", "own/while-heavy"),

@@ -15,6 +15,8 @@ from xloom.llvm.pass_pipeline import PassPipeline
 
 DEEP = 64
 """Blocks in each other beyond which LLVM's passes take too long: their time grows as the square of loops' depth."""
+_LITTLE = 64
+"""Additions of an entry function that are not worth it to make its code better."""
 LONG = 1 << 20
 """Characters of an entry function beyond which they take a minute."""
 PARALLEL_FOR = "xloom_parallel_for"
@@ -72,6 +74,8 @@ class EmittedProgram:
     """The most computations in each other."""
     has_vectors: bool = True
     """The entry function's loops over elements are vectors where they pay."""
+    work: int = 0
+    """Additions of these loops, each once."""
 
     @property
     def main_pipeline(self) -> PassPipeline:
@@ -82,4 +86,6 @@ class EmittedProgram:
             return PassPipeline.CALLERS
         if not self.has_vectors:
             return PassPipeline.LOOPS
-        return PassPipeline.VECTORS if self.depth == 1 else PassPipeline.STEPS
+        if self.depth > 1:
+            return PassPipeline.STEPS
+        return PassPipeline.CALLERS if self.work <= _LITTLE else PassPipeline.VECTORS

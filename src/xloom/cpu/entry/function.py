@@ -402,6 +402,7 @@ class EntryBuilder:
         with choices_made() as choices:
             lowering.run()
         self.program.has_vectors &= lowering.vectorize(whole=True)
+        self.program.work += nest_cost(nest)
         self._nests += 1
         for phase in lowering.phases:
             self.module.globals[phase.symbol].linkage = "internal"  # it is not called
