@@ -47,6 +47,7 @@ def test_optimizer_of_lists():
     torch.testing.assert_close(trained(lambda s: torch.compile(s, backend="xloom")), trained(lambda s: s))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_second_derivatives():
     w, x = torch.randn(5, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
 
