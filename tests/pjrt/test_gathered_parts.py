@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from xloom.codegen.buffers.assigner import assigned
+from xloom.codegen.buffers.reuse import BufferReuse
 from xloom.codegen.schedule.thunks import scheduled
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
+from xloom.errors import BufferAssignmentError
 from xloom.hlo.text.parser import parse
 from xloom.llvm.target import process_target
 from xloom.pjrt import Client
@@ -91,3 +94,10 @@ def test_in_a_loop(clients, name):
     text = TURN.replace("BODY", LOOPS[name])
     assert parts_of(text) == (name != "made anew")
     check(clients, text)
+
+
+def test_what_is_made_over_that_which_it_is_made_from_is_found(monkeypatch):
+    monkeypatch.setattr(BufferReuse, "keeps_part_apart", lambda *_: False)
+    monkeypatch.setattr(BufferReuse, "_is_free_from", lambda *_: True)
+    with pytest.raises(BufferAssignmentError, match="after %s is written over it"):
+        lowered(prepared(parse(TURN.replace("BODY", LOOPS["of the state"]))), process_target())
