@@ -314,3 +314,10 @@ def test_windows_that_reach_out_at_both_ends_of_a_line(kernel, width):
 def test_pieces_of_panels_whose_rows_lie_apart(dims, outputs, types):
     check(dims, (3, 3, 130, outputs), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", types=types)
     check(dims, (3, 3, 130, outputs), "size=3x3 stride=2x1", "b01f_01io->b01f", types=types)
+
+
+@pytest.mark.parametrize("low", [2, 200])
+def test_a_window_that_meets_nothing_but_padding_along_a_dimension(low):
+    """With base dilation the input is copied first, with its padding and no more of it than there is."""
+    window = f"size=1x1x3 stride=3x3x1 pad=1_2x{low}_-{low}x0_0 lhs_dilate=1x1x3"
+    check((3, 2, 3, 2, 3), (33, 2, 1, 1, 3), window, "bf012_oi012->bf012")

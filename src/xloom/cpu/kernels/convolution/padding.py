@@ -34,7 +34,7 @@ class Extent(NamedTuple):
     @property
     def first(self) -> int:
         """The first element of the copy that is there."""
-        return max(0, -self.start)
+        return min(self.size, max(0, -self.start))
 
     @property
     def length(self) -> int:
