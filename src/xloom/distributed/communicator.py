@@ -6,6 +6,7 @@ import atexit
 import ctypes
 from collections.abc import Collection
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from xloom.distributed import library, network, pmi
@@ -21,6 +22,9 @@ ERRORS_RETURN = 0x143
 REQUEST_NULL = 0x180
 THREAD_MULTIPLE = 4096
 TAG_UB = 501
+
+_SHARED_MEMORY = "/dev/shm/mpich_shm_"
+"""How the files begin in which MPICH's processes of a machine have memory in common."""
 
 
 class Communicator:
@@ -40,7 +44,7 @@ def connect(store: KeyValueStore, process: int, count: int, timeout: float, pati
     Under a launcher that speaks with MPI (mpiexec, srun --mpi=pmi2) it is begun as that says.
     """
     mpi = library.library()
-    chosen: Collection[str] = ()
+    chosen: Collection[str] | None = None
     if not _is_begun(mpi):
         if pmi.has_launcher():
             _begin(mpi)
@@ -63,7 +67,10 @@ def connect(store: KeyValueStore, process: int, count: int, timeout: float, pati
             hint="start as many processes with the launcher as the program says that there are, or use no launcher",
         )
     communicator = _duplicate(mpi, world, ranks)
-    if network.TRIES in chosen:
+    if chosen is not None:
+        gather(store, "mapped", process, count, {}, timeout)
+        _remove_names_of_shared_memory()
+    if chosen is not None and network.TRIES in chosen:
         set_control_variable(network.TRIES, network.tries(patience))
     return communicator
 
@@ -89,6 +96,14 @@ def _begin(mpi: Any) -> None:
     # what MPI says of no communicator is raised on one of these, where it ends the process unless told otherwise
     for handle in (COMM_WORLD, COMM_SELF):
         mpi.MPI_Comm_set_errhandler(ctypes.c_void_p(handle), ctypes.c_void_p(ERRORS_RETURN))
+
+
+def _remove_names_of_shared_memory() -> None:
+    """All have it mapped: it goes with the last of them, though none ends MPI, which would take its name away."""
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    for name in {line.split()[-1] for line in lines if _SHARED_MEMORY in line}:
+        Path(name).unlink(missing_ok=True)
 
 
 def _end() -> None:
