@@ -42,9 +42,16 @@ def _tell(rules: Any) -> None:
     handled = (*proxy_tensor.HANDLED_TYPES, XlaTensor)
     modules: tuple[Any, ...] = (proxy_tensor, runtime_wrappers)
     for module in modules:
-        if hasattr(module, "HANDLED_TYPES"):  # from 2.15 on the second one has none
+        if hasattr(module, "HANDLED_TYPES"):
             module.HANDLED_TYPES = handled
+        else:  # from 2.15 on the second one asks whether a tensor's own class has to handle an operator
+            _handle_as_fake_tensors(module)
     _register_operators_that_take_functions()
+
+
+def _handle_as_fake_tensors(module: Any) -> None:
+    is_fake_tensor = module.is_fake_tensor
+    module.is_fake_tensor = lambda value: type(value) is XlaTensor or is_fake_tensor(value)
 
 
 def _register_operators_that_take_functions() -> None:
