@@ -135,6 +135,14 @@ def a_call_of_others(b, arrays, i):
     b.store(b.call(known or ir.Function(b.module, ir.FunctionType(FLOAT, []), "others"), []), at(b, arrays[1], i))
 
 
+def copies(b, arrays, i):
+    b.store(read(b, arrays[0], i), at(b, arrays[1], i))
+
+
+def zeros(b, arrays, i):
+    b.store(ir.Constant(FLOAT, 0.0), at(b, arrays[1], i))
+
+
 def scalar(b, arrays, i):
     squares(b, arrays, i)
 
@@ -160,6 +168,8 @@ def test_what_becomes_vectors(body, level):
         total_in_order,
         running_total,
         a_call_of_others,
+        copies,
+        zeros,
     ],
 )
 def test_what_stays(body):

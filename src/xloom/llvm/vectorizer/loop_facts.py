@@ -31,6 +31,15 @@ class LoopFacts:
         """How a value changes; what is made outside the loop does not."""
         return self.strides.get(id(value), 0)
 
+    @property
+    def only_moves(self) -> bool:
+        """True of a loop that copies elements or makes them 0, which LLVM has done by the C library."""
+        stores = [i for i in self.loop.instructions if isinstance(i, kinds.StoreInstr)]
+        values = [i.operands[0] for i in stores]
+        copies = all(isinstance(v, kinds.LoadInstr) and self.stride(v) is None for v in values)
+        zeros = all(isinstance(v, ir.Constant) and not v.constant for v in values)
+        return (self.cost == 2 * len(stores) and copies) or (self.cost == len(stores) and zeros)
+
     def seen(self, value: ir.Value) -> ir.Value:
         """What a value is, but for having been on the stack."""
         return self.variables.values.get(id(value), value)

@@ -40,11 +40,13 @@ def vectorized(functions: Iterable[ir.Function], target: Target, *, short: bool)
     todo = []
     try:
         for function in functions:
-            todo += [_plan(facts_of(loop), target, short) for loop in innermost_loops(function)]
+            todo += [facts_of(loop) for loop in innermost_loops(function)]
     except NotPlain:
         return False
-    for plan in todo:
-        plan.rewrite()
+    if not short and todo and all(facts.only_moves for facts in todo):
+        return False
+    for facts in todo:
+        _plan(facts, target, short).rewrite()
     return True
 
 
