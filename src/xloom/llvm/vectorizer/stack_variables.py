@@ -102,20 +102,19 @@ def _check_chain(accumulator: Accumulator, loop: InnermostLoop, variables: Varia
     """Only operators of one kind, each of the one before and of something else, may lead from the load to the store."""
     value: Any = accumulator.load
     while value is not accumulator.operator:
-        users = []
-        for i in loop.instructions:
-            if id(i) not in variables.stores and id(i) not in variables.values:
-                users += [i for o in arguments_of(i) if variables.values.get(id(o), o) is value]
+        users = _users(value, loop, variables)
         if len(users) != 1 or not _merges(users[0]) or kind_of(users[0]) != accumulator.kind:
             raise NotPlain
         (value,) = users
-    if any(
-        variables.values.get(id(o), o) is value
-        for i in loop.instructions
-        if id(i) not in variables.stores and id(i) not in variables.values
-        for o in arguments_of(i)
-    ):
+    if _users(value, loop, variables):
         raise NotPlain
+
+
+def _users(value: ir.Value, loop: InnermostLoop, variables: Variables) -> list[Any]:
+    """Who reads a value, each as often as it does, but for variables' own loads and stores."""
+    moves = variables.stores | variables.values.keys()
+    readers = (i for i in loop.instructions if id(i) not in moves)
+    return [i for i in readers for o in arguments_of(i) if variables.values.get(id(o), o) is value]
 
 
 def kind_of(operator: Any) -> str:
