@@ -2,6 +2,7 @@
 
 from xloom.passes.layout import (
     broadcasts,
+    computed_operands,
     convolutions,
     copies,
     elementwise_products,
@@ -21,6 +22,7 @@ RULES = RuleTable(
     convolutions.rule,
     elementwise_products.rule,
     products.rule,
+    computed_operands.rule,
     broadcasts.rule,
     reductions.rule,
     slices.rule,
