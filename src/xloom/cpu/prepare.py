@@ -10,11 +10,18 @@ from xloom.codegen import preparation
 from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
 from xloom.codegen.fusion.scatter_operand_fusion import ScatterOperandFusion
 from xloom.hlo.module import Module
+from xloom.passes.dead_initial_value import DeadInitialValue
 from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 
-_OWN = (LinearAlgebraBlocking(), DilatedInputSimplification(), DotOperandFusion(), ScatterOperandFusion())
+_OWN = (
+    LinearAlgebraBlocking(),
+    DilatedInputSimplification(),
+    DotOperandFusion(),
+    ScatterOperandFusion(),
+    DeadInitialValue(),
+)
 
 
 def prepared(module: Module, hooks: Sequence[Hook] = ()) -> Module:

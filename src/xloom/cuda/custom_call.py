@@ -14,7 +14,7 @@ from xloom.cuda.names import CALL_PLATFORM
 from xloom.cuda.program import Call
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-from xloom.interpreter.custom_call import SINKS
+from xloom.interpreter.custom_call import NO_CODE
 
 Move = Callable[[Instruction, Instruction, BufferAllocation, BufferAllocation], None]
 """For a call, makes an instruction's one operand into it: target, source."""
@@ -31,7 +31,7 @@ def lowered_call(
 
     Raises CustomCallError when nothing is registered that fits.
     """
-    if (target := instruction["custom_call_target"]) in SINKS and not registry.is_registered(target, CALL_PLATFORM):
+    if (target := instruction["custom_call_target"]) in NO_CODE and not registry.is_registered(target, CALL_PLATFORM):
         return
     registration = registry.target_of(instruction, CALL_PLATFORM)
     results = leaf_shapes(instruction.shape)

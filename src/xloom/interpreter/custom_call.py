@@ -64,13 +64,23 @@ def _sink(instruction: Instruction, operands: Sequence[Value], evaluator: Evalua
     return ()
 
 
+def _allocate_buffer(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    dtype = instruction.shape.dtype
+    return np.full(instruction.shape.dims, np.nan if dtype.is_float or dtype.is_complex else -1).astype(dtype.numpy)
+
+
 SHARDING_GROUP = "xla.sdy.ShardingGroup"
 """Says that its operand is cut as others of a group are."""
 SINKS = frozenset({"dce_sink", SHARDING_GROUP})
+ALLOCATE_BUFFER = "AllocateBuffer"
+"""An array with any elements, which is memory as it is; here they are such as are seen where they should not be."""
+NO_CODE = SINKS | {ALLOCATE_BUFFER}
+"""Calls for which nothing is done."""
 BUILT_IN: dict[str, BuiltIn] = {
     **{name: _identity for name in IDENTITIES},
     **dict.fromkeys(SINKS, _sink),
     CONTROL_DEPENDENCY: _sink,
+    ALLOCATE_BUFFER: _allocate_buffer,
     "TopK": _top_k,
     "SliceToDynamic": _slice_to_dynamic,
     "PadToStatic": _pad_to_static,

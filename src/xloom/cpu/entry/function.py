@@ -29,7 +29,7 @@ from xloom.codegen.loop_ir.nest import LoopNest, loaded_values, nest_cost
 from xloom.codegen.loop_ir.verify import verify_nest
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunThunk, Start
-from xloom.cpu.custom_calls.custom_call import custom_call
+from xloom.cpu.custom_calls.custom_call import custom_call, has_code
 from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
 from xloom.cpu.entry.allocation_pointers import AllocationPointers
 from xloom.cpu.entry.collectives import COLLECTIVES, device_counts, own_rank
@@ -313,8 +313,11 @@ class EntryBuilder:
         if (emit := THUNK_EMITTERS.get(thunk.opcode)) is not None:
             emit(self, schedule, thunk)
             if thunk.opcode == "custom-call":
-                self.polling.cost += OF_CALL
-                self.polling.calls += 1
+                if has_code(thunk):
+                    self.polling.cost += OF_CALL
+                    self.polling.calls += 1
+                else:
+                    self._record(thunk)
             if thunk.opcode in COLLECTIVES or thunk.opcode == "fusion":
                 self.polling.cost += kernel_cost(thunk)
                 self._record(thunk)
