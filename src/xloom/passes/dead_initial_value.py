@@ -56,7 +56,7 @@ def _allocate(loop: Instruction, callers: _Callers) -> bool:
     assert loop.parent is not None
     operands = [allocated.get(k, first) for k, first in enumerate(state.operands)]
     loop.replace_operand(0, loop.parent.add(Instruction("tuple", "tuple", state.shape, operands)))
-    for unused in (state, *state.operands):
+    for unused in dict.fromkeys((state, *state.operands)):
         if unused.is_dead:
             remove_keeping_order(unused)
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from operator import mul
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, defining_values
@@ -444,10 +444,11 @@ def _extend(paths: dict[tuple, int], here: dict[tuple, int], user: Instruction, 
     """Adds the places where `user` needs elements of its operand number k."""
     same = user.op.elementwise and operand.shape.rank == user.shape.rank
     for path, count in here.items():
-        if operand.shape.size == 1:
-            paths[path[:1]] = 1  # it does not change in the loops
-            continue
         key = path if same else (*path, user, k)
+        if operand.shape.size == 1:  # it does not change in the loops, but each array put together has its own
+            parts = (step for step in zip(key[1::2], key[2::2], strict=True) if step[0].opcode == "concatenate")
+            paths[(key[0], *chain.from_iterable(parts))] = 1
+            continue
         if user.opcode == "concatenate":
             count = max(1, count * operand.shape.size // max(1, user.shape.size))
         elif user.opcode == "pad":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.instruction import Instruction
@@ -11,6 +12,10 @@ from xloom.passes.match import splat
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
+
+_MOST_PARTS = 16
+_LOOKED_AT = 24
+"""Operators that may be between a slice and what it is a slice of in the end."""
 
 
 # slice(x) == x; when all of x is taken
@@ -52,6 +57,47 @@ def _slice_of_concatenate(i: Instruction, rw: Rewriter) -> Instruction | None:
         return None
     dims[along] = SliceDimension(start, min(limit, size), stride)
     return rw.make("slice", i.shape, [x], slice=tuple(dims))
+
+
+# slice(f(x, y)) == f(slice(x), slice(y)); f elementwise, of parts put together, and read in slices that share nothing
+@rule("slice")
+def _slice_of_computed_parts(i: Instruction, rw: Rewriter) -> Instruction | None:
+    whole = i.operands[0]
+    if not _is_elementwise(whole) or whole.is_root or not i.shape.size:
+        return None
+    if any(user.opcode != "slice" for user in whole.users) or (joined := _parts_inside(whole)) is None:
+        return None
+    (along,) = joined["dimensions"]
+    ends = 0
+    for start, limit in sorted((u["slice"][along].start, u["slice"][along].limit) for u in whole.users):
+        if start < ends:
+            return None
+        ends = limit
+    bounds = list(accumulate((x.shape.dims[along] for x in joined.operands), initial=0))
+    start, limit, _ = i["slice"][along]
+    if not any(low <= start and limit <= high for low, high in pairwise(bounds)):
+        return None
+    parts = [
+        rw.make("slice", array_shape(o.shape.dtype, i.shape.dims), [o], slice=i["slice"]) if o.shape.rank else o
+        for o in whole.operands
+    ]
+    return rw.make(whole.opcode, i.shape, parts, **whole.attrs)
+
+
+def _is_elementwise(x: Instruction) -> bool:
+    return x.op.elementwise and x.opcode not in ("copy", "stochastic-convert") and not x.control_predecessors
+
+
+def _parts_inside(x: Instruction) -> Instruction | None:
+    """The concatenation that an expression begins with."""
+    todo = [x]
+    for i in todo:
+        for o in i.operands:
+            if o.opcode == "concatenate" and len(o.operands) <= _MOST_PARTS:
+                return o
+            if _is_elementwise(o) and len(todo) < _LOOKED_AT and o not in todo:
+                todo.append(o)
+    return None
 
 
 # dynamic-slice(x, c) == slice(x, clamp(c)); constant starts
