@@ -64,6 +64,11 @@ def is_all_ones(instruction: Instruction) -> bool:
     return found is not None and int(found) & mask == mask
 
 
+def is_elementwise(x: Instruction) -> bool:
+    """True of an operator on elements that does the same to any of them, and waits for nothing else."""
+    return x.op.elementwise and x.opcode not in ("copy", "stochastic-convert") and not x.control_predecessors
+
+
 def is_logical(dtype: DType) -> bool:
     """True for types made of bits: integers and pred."""
     return dtype.is_integer or dtype.kind is Kind.PRED

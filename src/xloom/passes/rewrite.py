@@ -62,6 +62,13 @@ class Rewriter:
         self.fresh.append(new)
         return new
 
+    def once(self, opcode: str, shape: Shape, operand: Instruction, **attrs: Any) -> Instruction:
+        """What does this to `operand` alone: an instruction that is there already, or a new one."""
+        for user in operand.users:
+            if user.opcode == opcode and user.shape == shape and user.attrs == attrs and user.operands == (operand,):
+                return user
+        return self.make(opcode, shape, [operand], **attrs)
+
     def constant(self, shape: Shape, value: Any) -> Instruction:
         """A constant; `value` is an array of the shape's NumPy dtype, or a scalar for every element of it."""
         array = np.broadcast_to(np.asarray(value).astype(shape.dtype.numpy), shape.dims)

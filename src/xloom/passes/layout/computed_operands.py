@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xloom.hlo.instruction import Instruction
-from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import array_shape
+from xloom.passes.match import is_elementwise
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -42,13 +42,12 @@ def _leaves(x: Instruction) -> list[Instruction]:
     while todo:
         i = todo.pop()
         seen += 1
-        row = OPCODES[i.opcode]
-        if seen > _MOST or i.shape.is_dynamic or i.shape.dims != x.shape.dims or i.control_predecessors:
+        if seen > _MOST or i.shape.is_dynamic or i.shape.dims != x.shape.dims:
             return []
         if i.opcode == "broadcast":
             if i.operands[0].shape.rank:
                 found.append(i)
-        elif row.elementwise and len(i.users) == 1 and i.opcode != "stochastic-convert":
+        elif is_elementwise(i) and len(i.users) == 1:
             todo += i.operands
         else:
             return []

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
-from xloom.passes.match import splat
+from xloom.passes.match import is_elementwise, splat
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -63,7 +63,7 @@ def _slice_of_concatenate(i: Instruction, rw: Rewriter) -> Instruction | None:
 @rule("slice")
 def _slice_of_computed_parts(i: Instruction, rw: Rewriter) -> Instruction | None:
     whole = i.operands[0]
-    if not _is_elementwise(whole) or whole.is_root or not i.shape.size:
+    if not is_elementwise(whole) or whole.is_root or not i.shape.size:
         return None
     if any(user.opcode != "slice" for user in whole.users) or (joined := _parts_inside(whole)) is None:
         return None
@@ -78,14 +78,10 @@ def _slice_of_computed_parts(i: Instruction, rw: Rewriter) -> Instruction | None
     if not any(low <= start and limit <= high for low, high in pairwise(bounds)):
         return None
     parts = [
-        rw.make("slice", array_shape(o.shape.dtype, i.shape.dims), [o], slice=i["slice"]) if o.shape.rank else o
+        rw.once("slice", array_shape(o.shape.dtype, i.shape.dims), o, slice=i["slice"]) if o.shape.rank else o
         for o in whole.operands
     ]
     return rw.make(whole.opcode, i.shape, parts, **whole.attrs)
-
-
-def _is_elementwise(x: Instruction) -> bool:
-    return x.op.elementwise and x.opcode not in ("copy", "stochastic-convert") and not x.control_predecessors
 
 
 def _parts_inside(x: Instruction) -> Instruction | None:
@@ -95,7 +91,7 @@ def _parts_inside(x: Instruction) -> Instruction | None:
         for o in i.operands:
             if o.opcode == "concatenate" and len(o.operands) <= _MOST_PARTS:
                 return o
-            if _is_elementwise(o) and len(todo) < _LOOKED_AT and o not in todo:
+            if is_elementwise(o) and len(todo) < _LOOKED_AT and o not in todo:
                 todo.append(o)
     return None
 

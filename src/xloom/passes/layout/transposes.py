@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import array_shape
+from xloom.passes.match import is_elementwise
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -13,6 +15,22 @@ rule = RuleTable()
 def _reshape_twice(i: Instruction, rw: Rewriter) -> Instruction | None:
     inner = i.operands[0]
     return rw.make("reshape", i.shape, inner.operands) if inner.opcode == "reshape" else None
+
+
+# reshape(f(x, y)) == f(reshape(x), reshape(y)); f elementwise, which only loses dimensions of size 1, for every reader
+@rule("reshape")
+def _of_computed(i: Instruction, rw: Rewriter) -> Instruction | None:
+    wide = i.operands[0]
+    if i.shape.rank >= wide.shape.rank or not is_elementwise(wide) or wide.is_root:
+        return None
+    if [n for n in wide.shape.dims if n != 1] != [n for n in i.shape.dims if n != 1]:
+        return None
+    if any(user.opcode != "reshape" or user.shape != i.shape for user in wide.users):
+        return None
+    operands = [
+        rw.once("reshape", array_shape(o.shape.dtype, i.shape.dims), o) if o.shape.rank else o for o in wide.operands
+    ]
+    return rw.make(wide.opcode, i.shape, operands, **wide.attrs)
 
 
 # transpose(x, {0, 1, ...}) == x
