@@ -210,6 +210,18 @@ PROGRAMS = {
   ROOT r = (f32[<n>,4], f32[32,4]) tuple(a, b) }""",
     "sort": """ENTRY e { x = f32[2,<n>] parameter(0)
   ROOT r = f32[2,<n>] sort(x), dimensions={1}, to_apply=less }""",
+    "topk": """ENTRY e { x = f32[2,<n>] parameter(0)
+  y = u64[<n>,4] parameter(1)
+  a = (f32[2,3], s32[2,3]) topk(x), k=3, largest=true
+  b = (f32[2,3], s32[2,3]) topk(x), k=3, largest=false
+  c = (u64[<n>,2], s32[<n>,2]) topk(y), k=2, largest=false
+  t = u64[4,<n>] transpose(y), dimensions={1,0}
+  d = (u64[4,3], s32[4,3]) topk(t), k=3, largest=false
+  p = f32[2,3] get-tuple-element(a), index=0
+  q = s32[2,3] get-tuple-element(b), index=1
+  u = u64[<n>,2] get-tuple-element(c), index=0
+  v = s32[4,3] get-tuple-element(d), index=1
+  ROOT r = (f32[2,3], s32[2,3], u64[<n>,2], s32[4,3]) tuple(p, q, u, v) }""",
 }
 
 

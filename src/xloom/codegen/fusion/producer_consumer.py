@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
 from operator import mul
+from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, defining_values
 from xloom.codegen.elemental import register_rules
@@ -444,7 +445,7 @@ def _extend(paths: dict[tuple, int], here: dict[tuple, int], user: Instruction, 
     """Adds the places where `user` needs elements of its operand number k."""
     same = user.op.elementwise and operand.shape.rank == user.shape.rank
     for path, count in here.items():
-        key = path if same else (*path, user, k)
+        key: tuple[Any, ...] = path if same else (*path, user, k)
         if operand.shape.size == 1:  # it does not change in the loops, but each array put together has its own
             parts = (step for step in zip(key[1::2], key[2::2], strict=True) if step[0].opcode == "concatenate")
             paths[(key[0], *chain.from_iterable(parts))] = 1

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.computation import Computation
-from xloom.hlo.dtype import pred
+from xloom.hlo.dtype import DType, pred
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.literal import literal
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.passes.dynamic.values import Emitter, Padded, Place, Size, pads, static, unsupported
+from xloom.passes.match import highest, lowest
 
 
 @pads("reduce")
@@ -81,6 +85,26 @@ def sort(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
     parts = [e("get-tuple-element", a.shape, (ordered,), {"index": k}) for k, a in enumerate(arrays)]
     value = e("tuple", static(old.shape), parts) if old.shape.is_tuple else parts[0]
     return Padded(value, sizes)
+
+
+@pads("topk")
+def topk(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
+    """The last in order beyond the size: of equal elements the first are taken."""
+    (x,) = operands
+    last = x.value.shape.rank - 1
+    value = e.masked(x, _last_in_order(e, x.value.shape.dtype, largest=old["largest"]), (last,))
+    sizes = {(leaf, d): s for leaf in range(len(old.shape.elements)) for (_, d), s in x.sizes.items() if d != last}
+    return Padded(e.clone(old, [value]), sizes)
+
+
+def _last_in_order(e: Emitter, dtype: DType, *, largest: bool) -> Instruction:
+    """The scalar that no other comes after when the largest, or smallest, are first: in the total order, of floats."""
+    if dtype.is_float:
+        magnitude = (1 << (dtype.bits - 1)) - 1
+        number = np.asarray(magnitude | (largest << (dtype.bits - 1)), f"u{dtype.bytes}").view(dtype.numpy)
+    else:
+        number = np.asarray(lowest(dtype) if largest else highest(dtype)).astype(dtype.numpy)
+    return e("constant", array_shape(dtype, ()), (), {"literal": literal(number)})
 
 
 def _comparator(e: Emitter, old: Computation, count: int) -> Computation:
