@@ -218,16 +218,17 @@ def test_powers_of_two_without_an_instruction_for_them(loops, dtype, monkeypatch
 @pytest.mark.parametrize("scaling", [True, False])
 @pytest.mark.parametrize("dtype", KINDS, ids=str)
 def test_what_is_masked_out_does_not_underflow(dtype, scaling, monkeypatch):
-    """A hundred cycles each time; the mask of attention is -inf, or a large number."""
+    """A hundred cycles each time; the mask of attention is -inf, or a large number, and bell curves have long tails."""
     monkeypatch.setattr(Target, "has_scaling", scaling and process_target().has_scaling)
     loops = Loops(["exponential", "logistic"])
     flags = ctypes.CDLL("libm.so.6")
     x = np.repeat(np.array([-np.inf, -1e9, -1e4, 0, 3], dtype), 7)
-    for opcode in ("exponential", "logistic"):
+    tail = np.repeat(np.array([-86.9, -87.1, -88, -90, -100, -103.9, -104.1], dtype), 7)
+    for opcode, arguments in (("exponential", x), ("logistic", x), ("exponential", tail)):
         flags.feclearexcept(UNDERFLOW)
-        loops(opcode, x)
+        loops(opcode, arguments)
         assert not flags.fetestexcept(UNDERFLOW), opcode
-    loops("exponential", np.full(7, -90 if dtype == np.float32 else -720, dtype))
+    loops("exponential", np.full(7, -720, np.float64))
     assert flags.fetestexcept(UNDERFLOW)
 
 

@@ -17,6 +17,10 @@ LOG2_E = 1.4426950408889634
 """log2(e)."""
 LEAST = {F32: -104.0, F64: -746.0}
 """Of less, e^x is rounded to 0."""
+SMALL = {F32: -87.0, F64: LEAST[F64]}
+"""Of less, e^x is below 2^-125, f32's first normal numbers, or in f64 rounded to 0."""
+_LEAST_BIT = -149
+"""The exponent of the last digit of f32's subnormal numbers."""
 LN2 = {F32: (0.693147182464599609375, -1.904654323148236e-09), F64: (0.6931471805599453, 2.3190468138462996e-17)}
 
 TAIL = {
@@ -76,24 +80,34 @@ def power_of_two(biased: Scalar, extra: int = 0) -> Scalar:
     return ((biased - (form.bias - extra)) << form.mantissa).as_float()
 
 
-def grown_power(y: Scalar, biased: Scalar, vanishes: Scalar) -> Scalar:
-    """2^n (1 + y), which may overflow or be subnormal; 0 where it `vanishes`."""
-    # Zero is a factor there: a product that underflows takes processors of x86 a hundred cycles, and masks of attention
-    # are full of them.
-    form = biased.format
+def grown_power(y: Scalar, biased: Scalar, small: Scalar) -> Scalar:
+    """2^n (1 + y), which may overflow or be subnormal; `small` where its logarithm is below `SMALL`."""
+    if biased.format is F64:
+        return _scaled(y, biased - 2 * F64.bias, vanishes=small)
+    # A result that underflows takes processors of x86 a hundred cycles, and masks of attention and tails of bell curves
+    # are full of them. As a multiple of the least subnormal, it is its own bits.
+    n = biased - 2 * F32.bias
+    scaled = _scaled(y, n + select(small, n.constant(-_LEAST_BIT), 0))
+    return select(small, scaled.nearest_integer(), scaled.bits()).as_float()
+
+
+def _scaled(y: Scalar, n: Scalar, vanishes: Scalar | None = None) -> Scalar:
+    form = n.format
     if target_of(y.builder).has_scaling:
-        return select(vanishes, 0.0, y + 1.0).times_power_of_two(biased - 2 * form.bias)
+        grown = y + 1.0
+        return (select(vanishes, 0.0, grown) if vanishes else grown).times_power_of_two(n)
     # two factors of 2^n, both of them normal numbers
+    biased = n + 2 * form.bias
     half = biased >> 1
     first, second = (half << form.mantissa).as_float(), ((biased - half) << form.mantissa).as_float()
-    return fma(first, y, first) * select(vanishes, 0.0, second)
+    return fma(first, y, first) * (select(vanishes, 0.0, second) if vanishes else second)
 
 
 @emitter
 def exp(x: Scalar) -> Scalar:
     """e^x."""
-    least, high = LEAST[x.format], 89.0 if x.format is F32 else 710.0
-    return grown_power(*reduce(clamp(x, least, high), TAIL[x.format]), x < least)
+    high = 89.0 if x.format is F32 else 710.0
+    return grown_power(*reduce(clamp(x, LEAST[x.format], high), TAIL[x.format]), x < SMALL[x.format])
 
 
 @emitter
@@ -110,7 +124,7 @@ def expm1(x: Scalar) -> Scalar:
 @emitter
 def logistic(x: Scalar) -> Scalar:
     """1 / (1 + e^-x), as e / (1 + e) with e = e^-|x| on the left."""
-    size, least = x.abs(), LEAST[x.format]
-    e = grown_power(*reduce(clamp(-size, least, None), TAIL[x.format]), size > -least)
+    size = x.abs()
+    e = grown_power(*reduce(clamp(-size, LEAST[x.format], None), TAIL[x.format]), size > -SMALL[x.format])
     total = e + 1.0
     return quotient(select(x < 0.0, e, 1.0), total, e - (total - 1.0))

@@ -6,7 +6,7 @@ digits that only f32 would show.
 
 from __future__ import annotations
 
-from xloom.llvm.math.exponential import LEAST, grown_power, power_of_two, reduce
+from xloom.llvm.math.exponential import LEAST, SMALL, grown_power, power_of_two, reduce
 from xloom.llvm.math.scalar import F32, Scalar, clamp, emitter, fma, select
 
 _TAIL = (0.5, 0.16667114, 0.041823555, 0.0083125215)
@@ -21,14 +21,14 @@ def _reduced(x: Scalar) -> tuple[Scalar, Scalar]:
 @emitter
 def exp(x: Scalar) -> Scalar:
     """e^x."""
-    return grown_power(*_reduced(clamp(x, LEAST[F32], 89.0)), x < LEAST[F32])
+    return grown_power(*_reduced(clamp(x, LEAST[F32], 89.0)), x < SMALL[F32])
 
 
 @emitter
 def logistic(x: Scalar) -> Scalar:
     """1 / (1 + e^-x), as e / (1 + e) with e = e^-|x| on the left."""
     size = x.abs()
-    e = grown_power(*_reduced(clamp(-size, LEAST[F32], None)), size > -LEAST[F32])
+    e = grown_power(*_reduced(clamp(-size, LEAST[F32], None)), size > -SMALL[F32])
     return select(x < 0.0, e, 1.0) / (e + 1.0)
 
 

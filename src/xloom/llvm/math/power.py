@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xloom.llvm.math import logarithm
 from xloom.llvm.math.compensated import product, sum_ordered
-from xloom.llvm.math.exponential import LEAST, SHORT_TAIL, grown_power, power_of_two, reduce
+from xloom.llvm.math.exponential import LEAST, SHORT_TAIL, SMALL, grown_power, power_of_two, reduce
 from xloom.llvm.math.scalar import F32, F64, Scalar, clamp, emitter, fma, in_double, polynomial, select
 
 
@@ -101,7 +101,7 @@ def _power_f64(size: Scalar, y: Scalar) -> Scalar:
     exponent_low = select(exponent.abs() < 1000.0, fma(y, log_low, lost), 0.0)
     exponent = _exponent(y, log, exponent)
     reduced = reduce(clamp(exponent, LEAST[F64], 710.0), SHORT_TAIL[F64], exponent_low)
-    return grown_power(*reduced, exponent < LEAST[F64])
+    return grown_power(*reduced, exponent < SMALL[F64])
 
 
 def _log_or_limit(size: Scalar, log: Scalar) -> Scalar:

@@ -142,6 +142,11 @@ class Scalar:
         """The nearest integral value, the even one of two."""
         return self._intrinsic("rint")
 
+    def nearest_integer(self) -> Scalar:
+        """As a number of 32 bits, which it must fit; of two the even one."""
+        kind = ir.IntType(32)
+        return Scalar(self.builder, overloaded(self.builder, "lrint", [kind, self.value.type], kind, [self.value]))
+
     def copysign(self, sign: Scalar) -> Scalar:
         """This magnitude with the sign of another."""
         return self._intrinsic("copysign", sign)

@@ -26,8 +26,8 @@ _SCALAR_ARGUMENTS = {"abs": (1,), "ctlz": (1,), "cttz": (1,), "is.fpclass": (1,)
 _INTRINSICS = frozenset(
     (
         "abs", "bitreverse", "bswap", "ceil", "copysign", "ctlz", "ctpop", "cttz", "fabs", "floor", "fma", "fmuladd",
-        "fptosi.sat", "fptoui.sat", "fshl", "fshr", "is.fpclass", "ldexp", "maximum", "maxnum", "minimum", "minnum",
-        "nearbyint", "rint", "round", "roundeven", "sadd.sat", "smax", "smin", "sqrt", "ssub.sat", "trunc",
+        "fptosi.sat", "fptoui.sat", "fshl", "fshr", "is.fpclass", "ldexp", "lrint", "maximum", "maxnum", "minimum",
+        "minnum", "nearbyint", "rint", "round", "roundeven", "sadd.sat", "smax", "smin", "sqrt", "ssub.sat", "trunc",
         "uadd.sat", "umax", "umin", "usub.sat",
     )
 )  # fmt: skip
