@@ -373,6 +373,11 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.convolution.filter_panels._LARGE",
         "cpu.kernels.convolution.filter_panels._WIDTHS",
     ),
+    "of LU factors of matrices that are small, or come several at a time": (
+        "cpu.kernels.call_rules.MOST_PIVOTS",
+        "cpu.kernels.linalg.lu._FLOPS",
+        "cpu.kernels.linalg.pivots._EXCHANGES",
+    ),
     "only in code for processors without AVX-512": (
         "cpu.kernels.convolution.blocks._APART",
         "cpu.kernels.convolution.blocks._FEW_ROWS",
@@ -519,6 +524,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.convolution.edges._STACK_BYTES",
         "cpu.kernels.fft.batched_transform._STACK",
         "cpu.kernels.linalg.cholesky._STACK",
+        "cpu.kernels.linalg.lu._STACK",
         "cpu.kernels.sort.radix._STACK_BYTES",
         "cpu.kernels.sort.top_k._GREATEST",
         "cpu.kernels.sort.vectors._STACK_BYTES",

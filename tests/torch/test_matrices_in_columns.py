@@ -49,3 +49,38 @@ def test_exponentials_are_exact_to_their_type():
         a = torch.arange(18.0, dtype=torch.float64).view(2, 3, 3).sin() * size
         expected = torch.linalg.matrix_exp(a)
         torch.testing.assert_close(torch.linalg.matrix_exp(a.to("xla")).cpu(), expected, rtol=1e-14, atol=1e-14)
+
+
+BY_LU = {
+    "lu": lambda a, b: torch.linalg.lu(a),
+    "lu_factor": lambda a, b: torch.linalg.lu_factor(a)[0],
+    "lu_solve": lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b),
+    "lu_solve adjoint": lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b, adjoint=True),
+    "inv": lambda a, b: torch.linalg.inv(a),
+    "det": lambda a, b: torch.linalg.det(a),
+    "slogdet": lambda a, b: torch.linalg.slogdet(a)[1],
+    "solve": torch.linalg.solve,
+    "solve right": lambda a, b: torch.linalg.solve(a, b.mT, left=False),
+    "solve vector": lambda a, b: torch.linalg.solve(a, b[..., 0]),
+}
+
+
+@pytest.mark.parametrize("function", BY_LU)
+@pytest.mark.parametrize("dims", [(3, 3), (4, 9, 9), (2, 70, 70)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_what_is_made_of_lu_factors(function, dims, dtype):
+    from xloom.torch.compile_backend import traced
+
+    torch.manual_seed(0)
+    a, b = torch.randn(dims, dtype=dtype) + 2 * torch.eye(dims[-1]), torch.randn((*dims[:-1], 2), dtype=dtype)
+
+    def values(door):
+        x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
+        results = door(BY_LU[function])(x, y)
+        results = results if isinstance(results, tuple) else (results,)
+        total = torch.stack([(r.abs() ** 2).sum().log() for r in results]).sum()
+        return *results, *torch.autograd.grad(total, (x, y), allow_unused=True)
+
+    for found, expected in zip(values(traced), values(lambda f: f), strict=True):
+        if expected is not None:
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)

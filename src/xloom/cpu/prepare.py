@@ -1,20 +1,25 @@
-"""What is done to a module before it is planned: what every backend does, large linear algebra by blocks, convolutions
-of spread inputs as pads, and products and scatters fused with their operands.
+"""What is done to a module before it is planned: what every backend does, what torch makes of small LU factors by
+kernels, large linear algebra by blocks, convolutions of spread inputs as pads, and products and scatters fused with
+their operands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xloom.calls.sanitizer import active
 from xloom.codegen import preparation
 from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
 from xloom.codegen.fusion.scatter_operand_fusion import ScatterOperandFusion
+from xloom.cpu.kernels.call_rules import MOST_PIVOTS
 from xloom.hlo.module import Module
 from xloom.passes.dead_initial_value import DeadInitialValue
 from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
+from xloom.passes.torch_linalg import TorchFactorisations
 
+_FIRST = (TorchFactorisations(MOST_PIVOTS),)
 _OWN = (
     LinearAlgebraBlocking(),
     DilatedInputSimplification(),
@@ -26,4 +31,5 @@ _OWN = (
 
 def prepared(module: Module, hooks: Sequence[Hook] = ()) -> Module:
     """A copy of `module` in the form that the planner takes, as `codegen.preparation` says."""
-    return preparation.prepared(module, hooks, _OWN)
+    first = _FIRST if active() is None else ()  # which watches calls as they are
+    return preparation.prepared(module, hooks, _OWN, first)

@@ -19,7 +19,6 @@ from xloom.cuda.leading_collectives import LeadingCollectives
 from xloom.cuda.loops.lowering import NestLowering
 from xloom.cuda.lowering import ThunkLowering
 from xloom.cuda.program import Branch, Collective, Copy, CountedLoop, DeviceProgram, Loop, Step
-from xloom.cuda.torch_linalg import TorchFactorisations
 from xloom.errors import LoweringError, OutOfMemoryError
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
@@ -29,6 +28,7 @@ from xloom.llvm.target import Target
 from xloom.passes import DeadCodeElimination, TupleSimplification
 from xloom.passes.effects import Effects
 from xloom.passes.loops import counted_trips
+from xloom.passes.torch_linalg import TorchFactorisations
 from xloom.trampoline import Nested, run
 
 _NOTHING = frozenset({"constant", "after-all"})

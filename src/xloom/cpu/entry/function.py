@@ -47,6 +47,7 @@ from xloom.cpu.kernel_modules.copies import LARGE
 from xloom.cpu.kernel_modules.kernel import TASK, Rule
 from xloom.cpu.kernel_modules.sharing import KernelCode, KernelModules
 from xloom.cpu.kernels import rule_of
+from xloom.cpu.kernels.call_rules import call_rule
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_RUN, END_RUN
 from xloom.cpu.runtime.threads.rendezvous_ir import rendezvous_bytes
@@ -310,7 +311,9 @@ class EntryBuilder:
         self.horizontal_fusion.finish()
         if (nested := CONTROL_FLOW_EMITTERS.get(thunk.opcode)) is not None:
             return nested(self, schedule, thunk)
-        if (emit := THUNK_EMITTERS.get(thunk.opcode)) is not None:
+        if thunk.opcode == "custom-call" and (rule := call_rule(thunk)) is not None:
+            self._kernel(thunk, rule)
+        elif (emit := THUNK_EMITTERS.get(thunk.opcode)) is not None:
             emit(self, schedule, thunk)
             if thunk.opcode == "custom-call":
                 if has_code(thunk):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from xloom.cuda.torch_linalg.expansion import Expansion, Values
-from xloom.cuda.torch_linalg.factors import singular
 from xloom.hlo.dtype import s32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
+from xloom.passes.torch_linalg.expansion import Expansion, Values
+from xloom.passes.torch_linalg.factors import singular
 
 
 def inverse(e: Expansion, a: Instruction, *, check_errors: bool) -> Values:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xloom.cuda.torch_linalg.expansion import Expansion, Values
 from xloom.hlo.dtype import s32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, array_shape
+from xloom.passes.torch_linalg.expansion import Expansion, Values
 
 
 def _taus(e: Expansion, a: Instruction) -> Shape:

@@ -8,7 +8,7 @@ from xloom.calls.registry import ABIS
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.dtype import pred, s32
 from xloom.hlo.instruction import Instruction
-from xloom.hlo.shape import Shape, array_shape, tuple_shape
+from xloom.hlo.shape import Layout, Shape, array_shape, tuple_shape
 from xloom.passes.rewrite import Rewriter
 
 Values = Sequence[Instruction]
@@ -41,7 +41,12 @@ class Expansion:
     def lu(self, a: Instruction) -> Values:
         """getrf: both factors, pivots and info."""
         *batch, m, n = a.shape.dims
-        return self.lapack("getrf", [a], [a.shape, array_shape(s32, (*batch, min(m, n))), array_shape(s32, batch)])
+        outer = len(batch)
+        matrix = a.shape.with_layout(Layout((outer, outer + 1, *reversed(range(outer)))))
+        shapes = [matrix, array_shape(s32, (*batch, min(m, n))), array_shape(s32, batch)]
+        factors, pivots, info = self.lapack("getrf", [a], shapes)
+        factors.operands[0].attrs["operand_layout_constraints"] = (matrix,)
+        return [factors, pivots, info]
 
     def solved(self, a: Instruction, right: Instruction) -> tuple[Instruction, Values]:
         """x of a x = right, and what `lu` gives of a: elimination goes on in the columns behind those of a."""

@@ -1,0 +1,82 @@
+"""PyTorch's linear algebra as calls of LAPACK's routines that have kernels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xloom.calls.torch_routines import PREFIX
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape
+from xloom.passes.base import Pass, register
+from xloom.passes.replacement import replace_each
+from xloom.passes.rewrite import Rewriter, RuleTable
+from xloom.passes.torch_linalg import factors, systems
+from xloom.passes.torch_linalg.expansion import Expansion, Values
+
+
+@register
+@dataclass(frozen=True)
+class TorchFactorisations(Pass):
+    """Makes calls of LAPACK of `xloom.torch.*`, of those which kernels of ours do as torch has them.
+
+    With `most_pivots`, those alone that take LU factors, of so many pivots at most, or of half of them if complex.
+    """
+
+    most_pivots: int = 0
+
+    name = "torch-factorisations"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        rules = RuleTable()
+        rules("custom-call")(self._factorisation)
+        return replace_each(module, rules)
+
+    def _factorisation(self, call: Instruction, rw: Rewriter) -> Instruction | None:
+        target = call["custom_call_target"]
+        name = target.removeprefix(PREFIX) if target.startswith(PREFIX) else ""
+        if name not in _EXPANSIONS or not all(operand.shape.size for operand in call.operands):
+            return None
+        if self.most_pivots and not (name in _OF_LU and has_few_pivots(call.operands[0].shape, self.most_pivots)):
+            return None
+        found = _EXPANSIONS[name](Expansion(call, rw), *call.operands, **json.loads(call.backend_config))
+        if found is None:
+            return None
+        if not call.shape.is_tuple:
+            (value,) = found
+            return value
+        return rw.make("tuple", call.shape, found)
+
+
+def has_few_pivots(matrix: Shape, most: int) -> bool:
+    """Whether a matrix has `most` pivots, or half of them if it is complex, or fewer."""
+    return min(matrix.dims[-2:]) <= (most // 2 if matrix.dtype.is_complex else most)
+
+
+_EXPANSIONS: dict[str, Callable[..., Values | None]] = {
+    "_linalg_det": systems.det,
+    "_linalg_eigh": factors.eigh,
+    "_linalg_slogdet": systems.slogdet,
+    "_linalg_solve_ex": systems.solve,
+    "_linalg_svd": factors.svd,
+    "geqrf": factors.geqrf,
+    "linalg_householder_product": factors.householder_product,
+    "linalg_inv_ex": systems.inverse,
+    "linalg_ldl_factor_ex": factors.ldl_factor,
+    "linalg_ldl_solve": systems.ldl_solve,
+    "linalg_lstsq": systems.lstsq,
+    "linalg_lu": factors.lu,
+    "linalg_lu_factor_ex": factors.lu_factor,
+    "linalg_lu_solve": systems.lu_solve,
+    "linalg_qr": factors.qr,
+    "lu_unpack": factors.lu_unpack,
+    "ormqr": factors.ormqr,
+}
+"""By operators of ATen."""
+_OF_LU = frozenset(
+    ["_linalg_det", "_linalg_slogdet", "_linalg_solve_ex", "linalg_inv_ex"]
+    + ["linalg_lu", "linalg_lu_factor_ex", "linalg_lu_solve", "lu_unpack"]
+)
