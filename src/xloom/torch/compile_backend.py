@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from torch.utils._pytree import tree_leaves
 from xloom.passes import parse_pipeline, run_passes
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
+from xloom.torch.decompositions.whole_operators import whole_operators
 from xloom.torch.dynamic_graph import DynamicGraph
 from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import Translated, translate
@@ -130,7 +132,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*arguments: Any) -> Any:
         # tensors that the function makes from Python values are constants
         context = TracingContext(FakeTensorMode(allow_non_fake_inputs=True))
-        with tracing(context):
+        with tracing(context), whole_operators():
             return compiled(*arguments)
 
     return run
@@ -173,7 +175,7 @@ def backend(
     parse_pipeline(passes)
     if _on_device(graph):
         return aot_autograd(fw_compiler=recorded, partition_fn=default_partition)(graph, arguments)
-    return aot_autograd(
+    compiled = aot_autograd(
         fw_compiler=partial(compile_forward, passes=passes),
         inference_compiler=partial(compile_inference, passes=passes)
         if chosen["freezing"]
@@ -181,4 +183,7 @@ def backend(
         bw_compiler=partial(compile_graph, passes=passes),
         partition_fn=partitioned,
         decompositions=decompositions(),
-    )(graph, arguments)
+    )
+    # of symbolic sizes torch's Python code alone, which takes these operators apart, makes one graph
+    with nullcontext() if any(map(_is_symbolic, arguments)) else whole_operators():
+        return compiled(graph, arguments)

@@ -1,9 +1,12 @@
-"""Resampling of images: along each dimension a product with a matrix of weights, and backward with its transpose."""
+"""Resampling of images: along each dimension a product with a matrix of weights, and backward with its transpose.
+
+Where few elements of a column are not 0, the sum of these; by whole factors, the nearest element several times.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,11 @@ import torch
 
 from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
+from xloom.torch.lowering.index import take_along
 from xloom.torch.lowering.registry import lowers
 
+_FEW, _MANY = 8, 16
+"""Elements of which a sum takes no longer than a product; of longer columns, one of so many."""
 _aten = torch.ops.aten
 # by mode, the operator that resamples one dimension (the other of two has one element), and how many it takes
 _MODES: dict[str, tuple[Any, int]] = {
@@ -40,13 +46,78 @@ def _resampled(g: Graph, x: Instruction, matrices: Sequence[np.ndarray]) -> Inst
     """x [batch, channels, ...] with each of its last dimensions multiplied by a matrix [before, after]."""
     own = x.shape.dtype
     x = g.widened(x)
-    for matrix in matrices:  # the dimension goes to the back, and those behind it come to the front
-        taken = g.literal(matrix.astype(x.shape.dtype.numpy))
-        x = g.dot(x, taken, lhs_contracting_dims=(2,), rhs_contracting_dims=(0,))
+    # from the last one on, whose lines are shortest to read
+    for dimension, matrix in reversed(list(enumerate(matrices, 2))):
+        first, count = _bands(matrix)
+        if _repeats(matrix):
+            x = _repeated(g, x, dimension, matrix.shape[1])
+        elif _repeats(matrix.T):
+            x = _grouped(g, x, dimension, matrix.shape[1])
+        elif count <= _FEW or count * _MANY <= len(matrix):
+            x = _summed(g, x, dimension, matrix, first, count)
+        else:
+            x = _multiplied(g, x, dimension, matrix)
     return g.cast(x, own)
 
 
-def _register(name: str, mode: str, rank: int, has_corners: bool, names: Sequence[str], forward: bool) -> None:
+def _repeats(matrix: np.ndarray) -> bool:
+    """Whether a product with it has each element several times, side by side."""
+    before, after = matrix.shape
+    times, rest = divmod(after, before)
+    return times > 1 and not rest and np.array_equal(matrix, np.repeat(np.eye(before), times, 1))
+
+
+def _repeated(g: Graph, x: Instruction, dimension: int, wanted: int) -> Instruction:
+    *outer, size = x.shape.dims[: dimension + 1]
+    inner = x.shape.dims[dimension + 1 :]
+    wide = g.expand(g.reshape_to(x, (*outer, size, 1, *inner)), (*outer, size, wanted // size, *inner))
+    return g.reshape_to(wide, (*outer, wanted, *inner))
+
+
+def _grouped(g: Graph, x: Instruction, dimension: int, wanted: int) -> Instruction:
+    """The sums of so many groups of neighbours."""
+    *outer, size = x.shape.dims[: dimension + 1]
+    inner = x.shape.dims[dimension + 1 :]
+    groups = g.reshape_to(x, (*outer, wanted, size // wanted, *inner))
+    return g.reduce_with(groups, "add", 0, [dimension + 1])
+
+
+def _bands(matrix: np.ndarray) -> tuple[np.ndarray, int]:
+    """The first element of each column that is not 0, and how many rows the longest such band has."""
+    is_there = matrix != 0
+    first = np.argmax(is_there, 0)
+    end = len(matrix) - np.argmax(is_there[::-1], 0)
+    return first, int((end - first).max())
+
+
+def _summed(g: Graph, x: Instruction, dimension: int, matrix: np.ndarray, first: np.ndarray, count: int) -> Instruction:
+    """The product with a matrix of bands: each element of the result is the sum of a few.
+
+    Of a shorter band the first one is read again, times 0.
+    """
+    before, after = matrix.shape
+    parts = []
+    for k in range(count):
+        places = np.minimum(first + k, before - 1)
+        scales = np.where(first + k < before, matrix[places, np.arange(after)], 0)
+        places = np.where(scales != 0, places, first)
+        part = take_along(g, x, dimension, g.literal(places.astype(np.int32)))
+        if (scales != 1).any():
+            scale = g.literal(scales.astype(x.shape.dtype.numpy))
+            part = g.multiply(part, g.broadcast(scale, shape=part.shape, dimensions=(dimension,)))
+        parts.append(part)
+    return reduce(g.add, parts)
+
+
+def _multiplied(g: Graph, x: Instruction, dimension: int, matrix: np.ndarray) -> Instruction:
+    taken = g.literal(matrix.astype(x.shape.dtype.numpy))
+    found = g.dot(x, taken, lhs_contracting_dims=(dimension,), rhs_contracting_dims=(0,))
+    last = found.shape.rank - 1
+    order = [*range(dimension), last, *range(dimension, last)]
+    return g.transpose(found, dimensions=order)
+
+
+def _register(name: str, mode: str, rank: int, has_corners: bool, names: Sequence[str]) -> None:
     def matrices(
         sizes: Sequence[int], wanted: Sequence[int], align_corners: bool | None, scales: Sequence[float | None]
     ) -> list[np.ndarray]:
@@ -62,8 +133,7 @@ def _register(name: str, mode: str, rank: int, has_corners: bool, names: Sequenc
         (up, ("x", "output_size"), name),
         (down, ("grad_output", "output_size", "input_size"), f"{name}_backward"),
     ):
-        if forward or rule is down:
-            lowers(f"aten.{spelled}.default")(_with_names(rule, inputs, has_corners, names))
+        lowers(f"aten.{spelled}.default")(_with_names(rule, inputs, has_corners, names))
 
 
 def _with_names(rule: Callable[..., Any], inputs: Sequence[str], has_corners: bool, names: Sequence[str]) -> Any:
@@ -83,12 +153,11 @@ def _with_names(rule: Callable[..., Any], inputs: Sequence[str], has_corners: bo
 
 _SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
 for _rank in (1, 2, 3):
-    # forward, each element of the nearest modes is one of the source's: torch's decomposition takes it by index
-    _register(f"upsample_nearest{_rank}d", "upsample_nearest", _rank, False, _SCALES[_rank], False)
-    _register(f"_upsample_nearest_exact{_rank}d", "_upsample_nearest_exact", _rank, False, _SCALES[_rank], False)
-_register("upsample_linear1d", "upsample_linear", 1, True, _SCALES[1], True)
-_register("upsample_bilinear2d", "upsample_linear", 2, True, _SCALES[2], True)
-_register("upsample_trilinear3d", "upsample_linear", 3, True, _SCALES[3], True)
-_register("upsample_bicubic2d", "upsample_bicubic", 2, True, _SCALES[2], True)
-_register("_upsample_bilinear2d_aa", "_upsample_bilinear_aa", 2, True, _SCALES[2], True)
-_register("_upsample_bicubic2d_aa", "_upsample_bicubic_aa", 2, True, _SCALES[2], True)
+    _register(f"upsample_nearest{_rank}d", "upsample_nearest", _rank, False, _SCALES[_rank])
+    _register(f"_upsample_nearest_exact{_rank}d", "_upsample_nearest_exact", _rank, False, _SCALES[_rank])
+_register("upsample_linear1d", "upsample_linear", 1, True, _SCALES[1])
+_register("upsample_bilinear2d", "upsample_linear", 2, True, _SCALES[2])
+_register("upsample_trilinear3d", "upsample_linear", 3, True, _SCALES[3])
+_register("upsample_bicubic2d", "upsample_bicubic", 2, True, _SCALES[2])
+_register("_upsample_bilinear2d_aa", "_upsample_bilinear_aa", 2, True, _SCALES[2])
+_register("_upsample_bicubic2d_aa", "_upsample_bicubic_aa", 2, True, _SCALES[2])
