@@ -1,6 +1,9 @@
 """Two machines, whose network is simulated: what programs compute there, and what they say when it fails."""
 
 import re
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
@@ -72,6 +75,30 @@ def test_a_start_has_more_time_than_a_run():
         ):
             assert status == 0, errors
             assert "ok devices_of_all_processes\n" in out, out
+
+
+BEGINS = """
+from xloom.distributed.network import Host, choice, here
+print(choice([here(), Host("another", (("eth0", "10.77.0.2"),))], 0, {})["FI_TCP_IFACE"])
+"""
+
+
+def test_an_interface_that_does_not_run_yet_is_waited_for():
+    # MPI passes over one whose wire has just been plugged in, and ends the process
+    def begin(patience: float) -> subprocess.Popen[str]:
+        command = between.machines[0].command(sys.executable, "-c", BEGINS.format(patience))
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    with network(2) as between:
+        between.cut(0)
+        ((_, _, errors),) = finish([begin(0.1)])
+        assert "eth0, by which other machines are reached, has not run for 0.1 s" in errors
+        waits = begin(60)
+        time.sleep(0.5)
+        between.mend(0)
+        assert finish([waits]) == [(0, "eth0\n", "")]
 
 
 @pytest.mark.parametrize("fault", ["ends", "dies"])

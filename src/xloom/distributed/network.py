@@ -10,6 +10,7 @@ import fcntl
 import os
 import socket
 import struct
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,9 +19,16 @@ from itertools import groupby
 from pathlib import Path
 
 from xloom.distributed.key_value_store import KeyValueStore, gather
+from xloom.errors import DistributedError
 
 _ADDRESS_OF = 0x8915
 """SIOCGIFADDR: which address of IPv4 an interface has."""
+_FLAGS_OF = 0x8913
+"""SIOCGIFFLAGS: what state an interface is in."""
+_RUNS = 0x40
+"""IFF_RUNNING: it has found the other end of its wire."""
+_AGAIN = 0.01
+"""Seconds after which an interface that does not run yet is asked again."""
 TRIES = "MPIR_CVAR_CH4_OFI_MAX_EAGAIN_RETRY"
 """The variable that says how often MPI tries to send; without an end to it, a send to who has died never returns."""
 _TRIES_A_SECOND = 40_000
@@ -61,12 +69,17 @@ def _addresses() -> Iterator[tuple[str, str]]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for _, name in socket.if_nameindex():
             try:
-                found = fcntl.ioctl(asked, _ADDRESS_OF, struct.pack("256s", name.encode()[:15]))
+                found = _asked(asked, _ADDRESS_OF, name)
             except OSError:  # it has none
                 continue
-            address = socket.inet_ntoa(found[20:24])
+            address = socket.inet_ntoa(found[4:8])
             if not address.startswith("127."):
                 yield name, address
+
+
+def _asked(by: socket.socket, question: int, name: str) -> bytes:
+    """What Linux says of an interface: a struct ifreq, from what follows the name."""
+    return fcntl.ioctl(by, question, struct.pack("256s", name.encode()[:15]))[16:]
 
 
 def exchange(store: KeyValueStore, process: int, count: int, timeout: float) -> list[Host]:
@@ -111,7 +124,10 @@ def choice(hosts: Sequence[Host], process: int, timeout: float) -> dict[str, str
         "FI_PROVIDER": "tcp",
     }
     name = _interface(hosts, process)
-    return {**found, "FI_TCP_IFACE": name} if name else found
+    if not name:
+        return found
+    _await(name, timeout)
+    return {**found, "FI_TCP_IFACE": name}
 
 
 def _interface(hosts: Sequence[Host], process: int) -> str:
@@ -128,6 +144,20 @@ def _interface(hosts: Sequence[Host], process: int) -> str:
             if counts[address] == 1 and (source := _source(address)) in names:
                 return names[source]
     return ""
+
+
+def _await(name: str, timeout: float) -> None:
+    """Waits until an interface runs: Linux says so up to a second after it is up, and until then MPI has no address
+    there, which ends its processes. Raises DistributedError after `timeout` seconds."""
+    end = time.monotonic() + timeout
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        while not struct.unpack_from("H", _asked(asked, _FLAGS_OF, name))[0] & _RUNS:
+            if time.monotonic() > end:
+                raise DistributedError(
+                    f"{name}, by which other machines are reached, has not run for {timeout:.1f} s",
+                    hint="is its cable plugged in? `ip link` says what state it is in",
+                )
+            time.sleep(_AGAIN)
 
 
 def _source(address: str) -> str:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xloom.distributed.key_value_store import KeyValueStore
+from xloom.process_identity import log_prefix
 
 LAUNCHERS = ("PMI_FD", "PMI_PORT", "PMI_RANK", "PMIX_RANK", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_RANK")
 """Variables that say that a launcher has started the process, and answers its MPI."""
@@ -41,8 +43,6 @@ class Server:
             store.put("pmi-name", f"xloom{secrets.token_hex(6)}")
         self._name = store.get("pmi-name", timeout)
         """MPI names memory after it that the processes of a machine share: it must be new."""
-        self.failure = ""
-        """Why an answer could not be given."""
 
     def answer(self, line: str) -> str:
         """What is said to one line."""
@@ -91,7 +91,8 @@ class Server:
                 try:
                     answer = self.answer(line.decode().rstrip("\n"))
                 except Exception as error:  # the store's: MPI must not wait for an answer
-                    self.failure = str(error)
+                    # it may end the process, by an assertion that says nothing of this
+                    print(f"{log_prefix()}xloom.distributed: MPI cannot begin: {error}", file=sys.stderr, flush=True)
                     answer = "cmd=failed rc=-1 msg=failed"
                 lines.write((answer + "\n").encode())
 
