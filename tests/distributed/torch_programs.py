@@ -409,6 +409,8 @@ def tensor_parallel():
     model, alone = layers()
     model = parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
     x = numbers((3, 8), torch.float32, 3)
+    model(x.to("xla")).sum().backward()  # without a gradient of what came in, which DTensor must not keep in mind
+    model.zero_grad()
     with CommDebugMode() as said:
         y = model(x.to("xla").requires_grad_())
     assert list(said.get_comm_counts().values()) == [1], "one sum, and weights stay where they are"

@@ -5,13 +5,12 @@ torch knows it of the products that they are made of elsewhere; without these ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch._decomp import decomposition_table, register_decomposition
-from torch.distributed.tensor import Partial, Placement, Replicate, Shard
+from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
+from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
 from torch.distributed.tensor.experimental import register_sharding
 
 _Cut = tuple[list[Placement | None], list[Placement | None]]
@@ -19,12 +18,13 @@ _Cut = tuple[list[Placement | None], list[Placement | None]]
 _BACKWARD = torch.ops.aten.linear_backward.default
 
 
+@lru_cache(maxsize=1)
 def register() -> None:
     """Has DTensor ask the tables, once."""
-    if _BACKWARD not in decomposition_table:
-        register_decomposition(_BACKWARD)(_gradients)
-        register_sharding(torch.ops.aten.linear.default)(_linear)
-        register_sharding(_BACKWARD)(_linear_backward)
+    register_sharding(torch.ops.aten.linear.default)(_linear)
+    register_sharding(_BACKWARD)(_linear_backward)
+    # what it has found it finds again by the mask too, by which some gradients are None
+    DTensor._op_dispatcher.sharding_propagator.op_to_schema_info[_BACKWARD] = RuntimeSchemaInfo(3, needs_pytree=True)
 
 
 def _linear(x: Any, weight: Any, bias: Any = None) -> list[_Cut]:
@@ -51,11 +51,3 @@ def _linear_backward(x: Any, gradient: Any, weight: Any, mask: Any) -> list[_Cut
         *(([Shard(k), sums, sums], [Shard(k), Shard(k), whole]) for k in range(last)),
     ]
     return [(results, [*arguments, None]) for results, arguments in cuts]
-
-
-def _gradients(
-    self: Tensor, grad_output: Tensor, weight: Tensor, output_mask: Sequence[bool]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """By which DTensor finds shapes and dtypes of the results, all three."""
-    rows = grad_output.reshape(-1, grad_output.shape[-1])
-    return grad_output @ weight, rows.t() @ self.reshape(-1, self.shape[-1]), rows.sum(0)
