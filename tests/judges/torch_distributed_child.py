@@ -76,7 +76,7 @@ def torch_classes(side: str) -> None:
         module.skip_if_lt_x_gpu = lambda count, **options: lambda function: function
     own = getattr(torch, side)
     own.device_count, own.set_device = lambda: MOST, lambda device: None  # a process has one, whatever its number
-    own.manual_seed = torch.manual_seed
+    own.manual_seed, own.initial_seed = torch.manual_seed, torch.initial_seed
     for base in (common_distributed.MultiProcessTestCase, common_fsdp.FSDPTest):
         base._spawn_processes = lambda self: None  # type: ignore[method-assign]
     common_distributed.MultiProcessTestCase.run_test = _run  # type: ignore[method-assign]
@@ -117,13 +117,19 @@ def names_of_earlier_versions() -> None:
     sys.modules["torch.distributed._tensor.ops"] = import_module("torch.distributed.tensor._ops")
 
 
+def _key(path: Path) -> str:
+    """What a file is called: its place in the folder of its suites."""
+    return path.relative_to(Path.cwd()).with_suffix("").as_posix()
+
+
 def loaded(path: Path) -> ModuleType:
     """The file as a module, which finds what lies beside it."""
     sys.path[:0] = [str(path.parent), str(path.parent.parent)]
-    spec = spec_from_file_location(path.stem, path)
+    name = _key(path).replace("/", ".")
+    spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    module = sys.modules[path.stem] = module_from_spec(spec)
+    module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -283,12 +289,12 @@ def main() -> None:
 
     wanted = json.loads(Path(ids).read_text()) if ids else None
     modules: Modules = {}
-    for path in paths.split(","):
-        if wanted is None or any(name.startswith(f"{Path(path).stem}::") for name in wanted):
+    for file in map(Path, paths.split(",")):
+        if wanted is None or any(name.startswith(f"{_key(file)}::") for name in wanted):
             try:
-                modules[Path(path).stem] = loaded(Path(path))
+                modules[_key(file)] = loaded(file)
             except Exception:
-                print(f"{path} does not load", traceback.format_exc(), sep="\n", flush=True)
+                print(f"{file} does not load", traceback.format_exc(), sep="\n", flush=True)
     if wanted is None:
         for path, module in modules.items():
             for name in names(module):
