@@ -135,6 +135,11 @@ def a_call_of_others(b, arrays, i):
     b.store(b.call(known or ir.Function(b.module, ir.FunctionType(FLOAT, []), "others"), []), at(b, arrays[1], i))
 
 
+def squares_and_what_was_there(b, arrays, i):
+    squares(b, arrays, i)
+    b.store(b.load(arrays[-1], typ=FLOAT), arrays[-1])
+
+
 def copies(b, arrays, i):
     b.store(read(b, arrays[0], i), at(b, arrays[1], i))
 
@@ -150,7 +155,7 @@ def scalar(b, arrays, i):
 scalar.hints = SCALAR
 
 
-@pytest.mark.parametrize("body", [squares, in_place, total])
+@pytest.mark.parametrize("body", [squares, in_place, total, squares_and_what_was_there])
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
 def test_what_becomes_vectors(body, level):
     text = function(body, level) or ""

@@ -65,7 +65,9 @@ def variables_of(loop: InnermostLoop) -> Variables:
                 found.carried.add(id(i))
             else:
                 raise NotPlain
-        if carried is not None:
+        if carried is not None and current is carried:  # what is stored is what is there
+            found.carried.remove(id(carried))
+        elif carried is not None:
             assert current is not None
             found.accumulators.append(Accumulator(pointer, carried, current))
         elif _is_read_elsewhere(pointer, loop):
