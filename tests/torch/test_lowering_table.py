@@ -22,7 +22,11 @@ def graph():
     return Graph(builder), builder
 
 
-@pytest.mark.parametrize("name", sorted(LOWERINGS))
+GONE = {"aten.cholesky.default"} if not hasattr(aten, "cholesky") else set()
+"""Rows of what torch has taken back: 2.15 has no torch.cholesky any more."""
+
+
+@pytest.mark.parametrize("name", sorted(LOWERINGS.keys() - GONE))
 def test_every_row_takes_what_its_schema_has(name):
     _binder(overload(name), LOWERINGS[name])
 
@@ -52,6 +56,7 @@ DTYPES = [
     torch.uint8,
     torch.int32,
     torch.int64,
+    torch.float16,
     torch.bfloat16,
     torch.float32,
     torch.float64,
@@ -60,13 +65,18 @@ DTYPES = [
 NUMBERS = [True, 2, 1.5, 1j]
 
 
+def wide(dtype):
+    """What tensors have whose torch dtype HLO has not: complex numbers of narrow floats (bf16 with 1j, from 2.15)."""
+    return dtype if dtype in FROM_TORCH else torch.complex64
+
+
 @pytest.mark.parametrize(("a", "b"), list(itertools.product(DTYPES, repeat=2)))
 @pytest.mark.parametrize("ranks", [(1, 1), (1, 0), (0, 0)])
 def test_tensors_promote_as_torch_promotes_them(a, b, ranks):
     _, builder = graph()
     operands = [builder.parameter(FROM_TORCH[d][(2,) * r]) for d, r in zip((a, b), ranks, strict=True)]
     expected = torch.result_type(*[torch.empty((2,) * r, dtype=d) for d, r in zip((a, b), ranks, strict=True)])
-    assert torch_dtype(result_type(*operands)) == expected
+    assert torch_dtype(result_type(*operands)) == wide(expected)
 
 
 @pytest.mark.parametrize(("dtype", "number"), list(itertools.product(DTYPES, NUMBERS)))
@@ -74,9 +84,9 @@ def test_numbers_promote_as_torch_promotes_them(dtype, number):
     g, builder = graph()
     tensor = builder.parameter(FROM_TORCH[dtype][3])
     expected = torch.result_type(torch.empty(3, dtype=dtype), number)
-    assert torch_dtype(result_type(tensor, number)) == expected
+    assert torch_dtype(result_type(tensor, number)) == wide(expected)
     hoisted = Scalar(g.scalar(number, dt.c128 if isinstance(number, complex) else dt.f64), type(number))
-    assert torch_dtype(result_type(tensor, hoisted)) == expected
+    assert torch_dtype(result_type(tensor, hoisted)) == wide(expected)
 
 
 def test_the_schema_fills_in_defaults_and_numbers_may_be_arguments():

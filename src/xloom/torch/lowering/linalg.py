@@ -369,15 +369,15 @@ def distance(g: Graph, off: Instruction, p: float) -> Instruction:
 
 
 @lowers("aten._cdist_backward.default")
-def cdist_backward(g: Graph, grad, x1, x2, p: float, cdist):
+def cdist_backward(g: Graph, grad_output, x1, x2, p: float, cdist):
     """The gradient of the distances by the first rows."""
     a, b, size = x1.shape.dims[-2], x2.shape.dims[-2], x1.shape.dims[-1]
-    batch = grad.shape.dims[:-2]
+    batch = grad_output.shape.dims[:-2]
     dims = (*batch, a, b, size)
     left = g.expand(g.reshape_to(x1, (*x1.shape.dims[:-1], 1, size)), dims)
     right = g.expand(g.reshape_to(x2, (*x2.shape.dims[:-2], 1, b, size)), dims)
     off = g.subtract(left, right)
-    wide = g.expand(g.reshape_to(grad, (*batch, a, b, 1)), dims)
+    wide = g.expand(g.reshape_to(grad_output, (*batch, a, b, 1)), dims)
     far = g.expand(g.reshape_to(cdist, (*batch, a, b, 1)), dims)
     slope = distance_slope(g, off, far, p)
     return g.reduce_with(g.multiply(wide, slope), "add", 0, [len(dims) - 2])
@@ -420,7 +420,7 @@ def _pairs(g: Graph, x: Instruction) -> tuple[Instruction, Instruction]:
 
 
 @lowers("aten._pdist_backward.default")
-def pdist_backward(g: Graph, grad, x, p: float, pdist):
+def pdist_backward(g: Graph, grad_output, x, p: float, pdist):
     """The gradient of such distances."""
     import numpy as np
 
@@ -431,7 +431,7 @@ def pdist_backward(g: Graph, grad, x, p: float, pdist):
         return g.full_like(x, 0)
     first, second = _pairs(g, x)
     off = g.subtract(first, second)
-    wide, far = (g.expand(g.reshape_to(v, (len(i), 1)), off.shape.dims) for v in (grad, pdist))
+    wide, far = (g.expand(g.reshape_to(v, (len(i), 1)), off.shape.dims) for v in (grad_output, pdist))
     slope = g.multiply(wide, distance_slope(g, off, far, p))
     total = put_along(g, g.full_like(x, 0), 0, g.literal(i), slope, "add")
     return put_along(g, total, 0, g.literal(j), g.negate(slope), "add")

@@ -34,6 +34,9 @@ _OF_NEW_TENSORS = {"dtype", "layout", "device", "pin_memory"}  # what operators 
 
 _SPELLED = {"self": "x", "other": "y", "from": "from_"}
 
+_LATER_NAMES = {"grad": "grad_output"}
+"""What torch has come to call an argument of some operators: their lowerings have the later name."""
+
 
 def spelled(argument: str) -> str:
     """The parameter of a lowering that gets an argument of a schema."""
@@ -142,6 +145,8 @@ def _binder(op: OpOverload, function: Lowering) -> Callable[[Graph, Sequence[Any
         at = None if argument.kwarg_only else position
         position += 0 if argument.kwarg_only else 1
         parameter = spelled(argument.name)
+        if parameter not in taken:
+            parameter = _LATER_NAMES.get(parameter, parameter)
         if parameter not in taken:
             if argument.name not in IGNORED:
                 raise TypeError(f"the lowering of {op} does not take {argument.name}")
