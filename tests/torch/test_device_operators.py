@@ -262,3 +262,18 @@ def test_chunks_of_several_tensors_are_joined(shapes):
     along = [torch.arange(24.0).reshape(2, 3, 4), torch.arange(10.0).reshape(2, 5)]
     found = torch.ops.aten._chunk_cat([each.to("xla") for each in along], 1, 2)
     torch.testing.assert_close(found.cpu(), torch.ops.aten._chunk_cat(along, 1, 2))
+
+
+def test_ranges_are_made_without_torchs_kernels_on_the_host(monkeypatch):
+    """They fill an empty tensor: only of results of several dimensions it depends on the kernel how they lie."""
+    from xloom.torch.lazy.operators import checking
+
+    def ranges(device):
+        return torch.arange(5, device=device), torch.linspace(0, 1, 5, device=device)
+
+    expected = ranges("cpu")
+    ranges("xla")
+    monkeypatch.setattr(checking, "_tried", lambda *_: pytest.fail("a kernel of the host is called"))
+    for found, wanted in zip(ranges("xla"), expected, strict=True):
+        assert found.stride() == wanted.stride()
+        assert torch.equal(found.cpu(), wanted)

@@ -102,7 +102,7 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         values = found if isinstance(found, list) else [found]
         if ranges and values[0].type.size == targets[0].numel():
             values = [apply(_reshaped, values[0], tuple(targets[0].shape))]
-        if any(value.type.dims != target._alias.type.dims for target, value in zip(targets, values, strict=True)):
+        if any(map(_may_lie_otherwise, targets, values)):
             made = tree_leaves(check(op, args, kwargs or {}))  # resized, to strides that kernels choose
             strides = [each.stride() if isinstance(each, torch.Tensor) else None for each in made]
         else:
@@ -112,6 +112,12 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         return targets[0] if alone else None if targets is written[0] else tuple(targets)
 
     return run
+
+
+def _may_lie_otherwise(target: XlaTensor, value: Value) -> bool:
+    """True where a target is resized, to strides that are not known, or with a warning."""
+    dims = value.type.dims
+    return dims != target._alias.type.dims and (len(dims) > 1 or target.numel() > 0)
 
 
 _RANGES = ("aten::arange", "aten::range", "aten::linspace")
