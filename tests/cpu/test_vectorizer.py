@@ -105,6 +105,14 @@ def from_the_element_before(b, arrays, i):
     b.store(read(b, arrays[0], i), at(b, arrays[0], b.add(i, I64(1), flags=["nsw"])))
 
 
+def rows_of_opposite_choices(b, arrays, i):
+    rows = []
+    for comparison in ("<", ">"):
+        first = b.select(b.icmp_signed(comparison, b.function.args[-1], I64(5)), I64(0), I64(1))
+        rows.append(at(b, at(b, arrays[0], first), i))
+    b.store(b.fneg(b.load(rows[0], typ=FLOAT)), rows[1])
+
+
 def every_second(b, arrays, i):
     b.store(read(b, arrays[0], b.mul(i, I64(2), flags=["nsw"])), at(b, arrays[1], i))
 
@@ -167,6 +175,7 @@ def test_what_becomes_vectors(body, level):
     "body",
     [
         from_the_element_before,
+        rows_of_opposite_choices,
         every_second,
         backwards,
         to_one_place,

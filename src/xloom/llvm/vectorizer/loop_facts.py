@@ -169,6 +169,6 @@ def _same(x: Any, y: Any) -> bool:
         return False
     if isinstance(x, (kinds.PhiInstr, kinds.LoadInstr, kinds.AllocaInstr)) or x.opname != y.opname:
         return False
-    if x.type != y.type or getattr(x, "source_etype", None) != getattr(y, "source_etype", None):
+    if x.type != y.type or any(getattr(x, name, None) != getattr(y, name, None) for name in ("source_etype", "op")):
         return False
     return len(x.operands) == len(y.operands) and all(map(_same, x.operands, y.operands))
