@@ -8,7 +8,7 @@ import torch
 
 from xloom.supported_package import SupportedPackage
 
-OLDEST, NEWEST = (2, 13, 0), (2, 14, 1)
+OLDEST, NEWEST = (2, 13, 0), (2, 15, 0)
 """The first and the last release that is tested. Later ones are taken as long as they have what is reached into."""
 
 REACHED_INTO = {
