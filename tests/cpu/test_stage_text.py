@@ -174,6 +174,21 @@ ENTRY main {
     assert "for i2 in 0..43:  # in pieces: 0..2, 2..42, 42..43\n" in text
 
 
+def test_loops_over_arrays_put_together_are_cut_whatever_is_around_them():
+    text = loops("""HloModule m
+ENTRY main {
+  x = f32[1,40,30] parameter(0)
+  y = f32[40,1,30] parameter(1)
+  zero = f32[] constant(0)
+  a = f32[1,40,30] reverse(x), dimensions={1}
+  b = f32[1,40,30] reshape(y)
+  c = f32[1,40,30] negate(x)
+  d = f32[3,40,30] concatenate(a, b, c), dimensions={0}
+  ROOT z = f32[3,44,30] pad(d, zero), padding=0_0x2_2x0_0
+}""")
+    assert "for i1 in 0..3:  # in pieces: 0..1, 1..2, 2..3\n" in text
+
+
 def test_loops_do_short_rows_in_each_step():
     text = loops("""HloModule m
 ENTRY main {

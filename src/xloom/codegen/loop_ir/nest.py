@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from xloom.codegen.loop_ir.affine import EVERYWHERE, Affine, Ranges, Var
 from xloom.codegen.loop_ir.nodes import (
@@ -202,11 +203,13 @@ def outer_pieces(
     """Those of the first of some loops, each of which is around the next: there is code for each.
 
     None are alike around some that are. Where the first is not just around the innermost one, LLVM takes conditions on
-    it out of that itself, but for those around functions.
+    it out of that itself, but for those around functions, and for several that arrays put together have.
     """
     outer, *around, inner = loops
     roots = [s.node for s in stage.stores]
-    if not cuts_of(roots, outer, known) or (around and not _has_functions(roots)):
+    cuts = cuts_of(roots, outer, known)
+    longest = max(high - low for low, high in pairwise([0, *cuts, outer.size]))
+    if not cuts or (around and 2 * longest > outer.size and not _has_functions(roots)):
         return []
     inside = [outer_pieces(stage, loops[k:], private, known) for k in range(1, len(around) + 1)]
     inside.append(pieces(stage, inner, private, known))
