@@ -1,4 +1,4 @@
-"""Operators that torch would take apart before it derives them, and whose gradients are operators of their own.
+"""Operators that torch would take apart before it derives them, in ways that cost much.
 
 Taken apart, resampling is an indexed read, and its gradient adds at indices that only the run knows.
 """
@@ -13,6 +13,7 @@ from typing import Any
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 
+from xloom.torch.decompositions.inverse_stft import inverse_stft
 from xloom.torch.decompositions.registry import aten
 
 _PACKETS = (
@@ -26,6 +27,7 @@ _PACKETS = (
     aten.upsample_trilinear3d,
     aten.upsample_bicubic2d,
 )
+_TAKEN_APART = {aten.istft.default: inverse_stft}
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 _lock = RLock()
 _open: list[dict[tuple[OpOverload, DispatchKey], Any]] = []
@@ -33,7 +35,7 @@ _open: list[dict[tuple[OpOverload, DispatchKey], Any]] = []
 
 @contextmanager
 def whole_operators() -> Iterator[None]:
-    """What is traced meanwhile has these operators as they are, and their gradients."""
+    """What is traced meanwhile has some operators as they are, and their gradients; others are taken apart better."""
     with _lock:
         if not _open:
             _open.append(_taken())
@@ -57,6 +59,8 @@ def _taken() -> dict[tuple[OpOverload, DispatchKey], Any]:
         for key in _KEYS:
             if key in op.py_kernels:
                 found[op, key] = op.py_kernels.pop(key)
+        if op in _TAKEN_APART:
+            op.py_kernels[DispatchKey.CompositeImplicitAutograd] = _TAKEN_APART[op]
         op._dispatch_cache.clear()
     return found
 
@@ -71,3 +75,4 @@ def _operators() -> Iterator[OpOverload]:
     for packet in _PACKETS:
         yield packet.default
         yield packet.vec
+    yield from _TAKEN_APART
