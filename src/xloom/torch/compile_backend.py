@@ -30,6 +30,7 @@ from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import Translated, translate
 from xloom.torch.graph_memory import read_from_owners
 from xloom.torch.graph_on_gpu import device_of
+from xloom.torch.unread_streams import forget_current_stream
 
 
 def compile_graph(
@@ -175,6 +176,7 @@ def backend(
     parse_pipeline(passes)
     if _on_device(graph):
         return aot_autograd(fw_compiler=recorded, partition_fn=default_partition)(graph, arguments)
+    forget_current_stream(graph)
     compiled = aot_autograd(
         fw_compiler=partial(compile_forward, passes=passes),
         inference_compiler=partial(compile_inference, passes=passes)
