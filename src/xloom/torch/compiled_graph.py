@@ -35,15 +35,16 @@ class CompiledGraph:
         self.translated = translated
         self._views = views
         self._on_gpu = None if device is None else GraphOnGpu(translated.module, device)
+        self._has_calls = False
         if self._on_gpu is None:
             compiled = CpuCompiler().compile(translated.module)
             # translated graphs have no dynamic dimensions, and run on one device
             assert isinstance(compiled, Native) and isinstance(compiled.executable, Executable | CheckedExecutable)
             self._executable = compiled.executable
+            self._has_calls = isinstance(self._executable, Executable) and self._executable.calls_outside
         self._pool = MemoryPool()
         shapes = leaf_shapes(translated.module.entry.root.shape)
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
-        self._has_calls = any(i.opcode == "custom-call" for i in translated.module.instructions)
         self._arguments = translated.arguments
         self._stretches = translated.stretches
         self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)

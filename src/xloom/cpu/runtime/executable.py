@@ -191,6 +191,11 @@ class Executable:
         return self._run(inputs, queue, self._outputs_in(inputs, donated))
 
     @property
+    def calls_outside(self) -> bool:
+        """Whether it calls code that is not its own, which `call_at` cannot."""
+        return bool(self._calls)
+
+    @property
     def direct(self) -> Direct | None:
         """How to run it without Python; None where calls, tuples or memory that must be given away need it."""
         if self._image.needs_run or not self._plain or self._must_give:
