@@ -366,6 +366,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.convolution.tiling._REUSED",
         "cpu.kernels.random.cipher.LANES",
         "cpu.kernels.window.cumulative._SHORT",
+        "cpu.kernels.sort.top_k._SELECTED",
         "cpu.loops.nontemporal_stores.RUN",
         "cpu.loops.short_rows.LONGEST",
     ),

@@ -28,7 +28,7 @@ def test_types(dtype, largest):
 
 
 @pytest.mark.parametrize("k", [1, 5, 60, 300, 700, 2500])
-@pytest.mark.parametrize("dims", [(700,), (20, 70), (2, 3, 3000), (20000,)], ids=str)
+@pytest.mark.parametrize("dims", [(700,), (20, 70), (12, 400), (2, 3, 3000), (20000,)], ids=str)
 def test_sizes(dims, k):
     check("f32", dims, min(k, dims[-1]), True)
 
