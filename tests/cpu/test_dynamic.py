@@ -43,6 +43,9 @@ ROOTS = {
     "dot": "f32[3,3] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
     "dot free": "f32[<=6,<=6] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
     "sort": "f32[<=6,3] sort(x), dimensions={0}, to_apply=less",
+    "topk": "(f32[3,1], s32[3,1]) topk(m), k=1, largest=true",
+    "topk least": "(f32[3,1], s32[3,1]) topk(m), k=1, largest=false",
+    "topk of rows": "(f32[<=6,2], s32[<=6,2]) topk(x), k=2, largest=true",
     "reduce-window": "f32[<=5,3] reduce-window(x, zero), window={size=2x1}, to_apply=add",
     "dynamic-slice": "f32[1,3] dynamic-slice(x, big, nil), dynamic_slice_sizes={1,3}",
     "dynamic-reshape": "f32[<=18] dynamic-reshape(x, count)",
@@ -79,6 +82,26 @@ def test_as_the_interpreter(name, size):
     for a, b in zip(*((v if isinstance(v, tuple) else (v,)) for v in (ours, theirs)), strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("largest", ["true", "false"])
+@pytest.mark.parametrize("dtype", ["s8", "u16", "s32", "f32", "f64", "bf16", "pred"])
+def test_nothing_beyond_the_size_is_of_the_first(dtype, largest):
+    module = xl.parse(f"""HloModule m
+    ENTRY e {{
+      x = {dtype}[9] parameter(0)
+      n = s32[] parameter(1)
+      cut = {dtype}[<=9] set-dimension-size(x, n), dimensions={{0}}
+      ROOT t = ({dtype}[3], s32[3]) topk(cut), k=3, largest={largest}
+    }}""")
+    kind = module.entry.parameters[0].shape.dtype.numpy
+    worst = {"true": [0, 1], "false": [1, 0]}[largest]
+    x = np.array([*[worst[0]] * 4, *[worst[1]] * 5]).astype(kind)
+    if np.issubdtype(kind, np.floating):
+        x[:4] = np.copysign(np.nan, -1 if largest == "true" else 1)
+    values, places = xl.compile(module)(x, np.int32(4))
+    assert places.tolist() == [0, 1, 2]
+    assert values.tobytes() == x[:3].tobytes()
 
 
 def test_a_size_above_the_bound_is_refused():
