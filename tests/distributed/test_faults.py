@@ -96,3 +96,13 @@ def test_both_get_an_error_and_may_go_on(both, fault):
         assert status == 0, said
         check(said, fault, pattern)
         assert f"{fault}: afterwards 2.0" in said
+
+
+@pytest.mark.long
+def test_what_was_sent_to_a_run_that_failed_reaches_no_other():
+    shapes = (r"psum \(all-to-all f32\[2,8192\], ", r"psum \(all-to-all f32\[2,8194\], ")
+    both = outcome("other_middle_shape")
+    for (status, said), pattern in zip(both, both_differ(*shapes), strict=True):
+        assert status == 0, said
+        check(said, "other_middle_shape", pattern)
+        assert "other_middle_shape: afterwards 2.0" in said

@@ -1,8 +1,8 @@
 """LLVM IR of an exchange: what a group's last member to arrive does so that the operands of other processes are here.
 
-To each peer goes a header, which says what the message is for; small operands come right behind it, others are sent
-once the header of the peer has come, and fits. So processes that run different programs notice before data moves. All
-calls return at once.
+To each peer goes a header, which says what the message is for. Small operands are in the same message; larger ones
+follow at once as far as MPI takes them before anybody asks, others when the header of the peer has come. Nothing is
+received as data before that fits: processes that run different programs notice before. All calls return at once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from xloom.distributed.failures_ir import FACTOR, failures_ir
 from xloom.distributed.mpi_ir import MPI_DECLARATIONS
 from xloom.distributed.posting_ir import posting_ir
 from xloom.distributed.records import (
+    EAGER,
     FIRST_BYTES,
     HEADER,
     INLINE,
@@ -46,6 +47,46 @@ declare void @free(ptr)
 {failures_ir(tags)}
 {staging_ir()}
 
+; How many messages of data follow a header at once.
+define internal i64 @following(ptr %peer) {{
+{field("num.sent", "peer", PEER, "num_sent")}
+{field("sent.bytes", "peer", PEER, "sent_bytes")}
+{field("sends.packed", "peer", PEER, "sends_packed")}
+  %over = sub i64 %sent.bytes, {INLINE + 1}
+  %do.follow = icmp ult i64 %over, {EAGER - INLINE}
+  %is.one = icmp ne i64 %sends.packed, 0
+  %all = select i1 %is.one, i64 1, i64 %num.sent
+  %count = select i1 %do.follow, i64 %all, i64 0
+  ret i64 %count
+}}
+
+; Begin to send a peer what does not go with the header. The number of requests, or -1 after an error of MPI.
+define internal i64 @send_data(ptr %run, ptr %left, ptr %memory, ptr %peer, ptr %requests, ptr %owners, i64 %number,
+                               i64 %begun) {{
+entry:
+{field("rank", "peer", PEER, "rank")}
+{field("data.tag", "peer", PEER, "data_tag")}
+  %run.number = call i64 @number_of(ptr %run, ptr %peer)
+  %tag = call i64 @stamped(i64 %data.tag, i64 %run.number)
+{field("num.sent", "peer", PEER, "num_sent")}
+{field("sent", "peer", PEER, "sent", "ptr")}
+{field("sent.bytes", "peer", PEER, "sent_bytes")}
+{field("sends.packed", "peer", PEER, "sends_packed")}
+{field("packed.out", "peer", PEER, "packed_out")}
+  %goes.packed = icmp ne i64 %sends.packed, 0
+  br i1 %goes.packed, label %send.packed, label %send.segments
+send.packed:
+  %out = getelementptr i8, ptr %memory, i64 %packed.out
+  call void @copy_segments(ptr %left, ptr %sent, i64 %num.sent, ptr %out, i1 true)
+  %n.1 = call i64 @post(ptr %run, i1 true, ptr %out, i64 %sent.bytes, i64 %rank, i64 %tag, ptr %requests, ptr %owners,
+                        i64 %number, i64 %begun)
+  ret i64 %n.1
+send.segments:
+  %n.2 = call i64 @post_segments(ptr %run, i1 true, ptr %left, ptr %sent, i64 %num.sent, i64 %rank, i64 %tag,
+                                 ptr %requests, ptr %owners, i64 %number, i64 %begun)
+  ret i64 %n.2
+}}
+
 ; Bring here what the members of a group that are here will read of others, and send others what they will. 0, or 1 if
 ; that cannot be: the run says why.
 define i32 @xloom_exchange(ptr %run, ptr %record, ptr %left) {{
@@ -58,6 +99,7 @@ entry:
 {field("header", "record", RECORD, "header", "ptr")}
 {field("requests.at", "record", RECORD, "requests")}
 {field("owners.at", "record", RECORD, "owners")}
+  %is.open.place = getelementptr i8, ptr %run, i64 {RUN.offset("is_open")}
   %is.local = icmp eq i64 %num.peers, 0
   br i1 %is.local, label %all, label %prepare
 prepare:
@@ -74,7 +116,7 @@ next.first:
   %k = phi i64 [ 0, %begin ], [ %k.next, %first.sent ]
   %n = phi i64 [ 0, %begin ], [ %n.sent, %first.sent ]
   %firsts.left = icmp ult i64 %k, %num.peers
-  br i1 %firsts.left, label %first, label %next.answer
+  br i1 %firsts.left, label %first, label %next.early
 first:
 {row("p", "peers", "k", PEER)}
 {field("p.rank", "p", PEER, "rank")}
@@ -98,6 +140,9 @@ write:
   %out.run = getelementptr i8, ptr %out, i64 {HEADER.offset("run")}
   %p.number = call i64 @number_of(ptr %run, ptr %p)
   store i64 %p.number, ptr %out.run
+  %follow = call i64 @following(ptr %p)
+  %out.follow = getelementptr i8, ptr %out, i64 {HEADER.offset("follow")}
+  store i64 %follow, ptr %out.follow
   %is.inline = icmp ule i64 %p.sent.bytes, {INLINE}
   br i1 %is.inline, label %pack, label %send
 pack:
@@ -117,8 +162,29 @@ first.sent:
   %k.next = add i64 %k, 1
   br label %next.first
 
+next.early:
+  %g = phi i64 [ 0, %next.first ], [ %g.next, %early.sent ]
+  %early = phi i64 [ %n, %next.first ], [ %early.after, %early.sent ]
+  %earlies.left = icmp ult i64 %g, %num.peers
+  br i1 %earlies.left, label %early.peer, label %next.answer
+early.peer:
+{row("v", "peers", "g", PEER)}
+  %v.follow = call i64 @following(ptr %v)
+  %goes.early = icmp ne i64 %v.follow, 0
+  br i1 %goes.early, label %send.early, label %early.sent
+send.early:
+  store i64 1, ptr %is.open.place
+  %early.more = call i64 @send_data(ptr %run, ptr %left, ptr %memory, ptr %v, ptr %requests, ptr %owners, i64 %g,
+                                    i64 %early)
+  %early.is.sent = icmp sge i64 %early.more, 0
+  br i1 %early.is.sent, label %early.sent, label %failed
+early.sent:
+  %early.after = phi i64 [ %early, %early.peer ], [ %early.more, %send.early ]
+  %g.next = add i64 %g, 1
+  br label %next.early
+
 next.answer:
-  %a = phi i64 [ 0, %next.first ], [ %a.next, %answered ]
+  %a = phi i64 [ 0, %next.early ], [ %a.next, %answered ]
   %a.start = call i64 @wait_begins()
   %answers.left = icmp ult i64 %a, %num.peers
   br i1 %answers.left, label %answer, label %next.data
@@ -169,7 +235,7 @@ answered:
 
 next.data:
   %d = phi i64 [ 0, %next.answer ], [ %d.next, %data.sent ]
-  %m = phi i64 [ %n, %next.answer ], [ %m.sent, %data.sent ]
+  %m = phi i64 [ %early, %next.answer ], [ %m.sent, %data.sent ]
   %bytes = phi i64 [ 0, %next.answer ], [ %bytes.next, %data.sent ]
   %data.left = icmp ult i64 %d, %num.peers
   br i1 %data.left, label %data, label %data.begun
@@ -179,11 +245,7 @@ data:
 {field("r.data.tag", "r", PEER, "data_tag")}
   %r.number = call i64 @number_of(ptr %run, ptr %r)
   %r.tag = call i64 @stamped(i64 %r.data.tag, i64 %r.number)
-{field("r.num.sent", "r", PEER, "num_sent")}
-{field("r.sent", "r", PEER, "sent", "ptr")}
 {field("r.sent.bytes", "r", PEER, "sent_bytes")}
-{field("r.sends.packed", "r", PEER, "sends_packed")}
-{field("r.packed.out", "r", PEER, "packed_out")}
 {field("r.num.received", "r", PEER, "num_received")}
 {field("r.received", "r", PEER, "received", "ptr")}
 {field("r.received.bytes", "r", PEER, "received_bytes")}
@@ -206,25 +268,16 @@ receive.segments:
 data.received:
   %m.received = phi i64 [ %m, %data ], [ %m.1, %receive.packed ], [ %m.2, %receive.segments ]
   %data.receives = icmp sge i64 %m.received, 0
-  %data.goes = icmp ugt i64 %r.sent.bytes, {INLINE}
+  %data.goes = icmp ugt i64 %r.sent.bytes, {EAGER}
   br i1 %data.receives, label %may.send, label %failed.at.data
 may.send:
   br i1 %data.goes, label %send.data, label %data.posted
 send.data:
-  %goes.packed = icmp ne i64 %r.sends.packed, 0
-  br i1 %goes.packed, label %send.packed, label %send.segments
-send.packed:
-  %packed.out = getelementptr i8, ptr %memory, i64 %r.packed.out
-  call void @copy_segments(ptr %left, ptr %r.sent, i64 %r.num.sent, ptr %packed.out, i1 true)
-  %m.3 = call i64 @post(ptr %run, i1 true, ptr %packed.out, i64 %r.sent.bytes, i64 %r.rank, i64 %r.tag, ptr %requests,
-                        ptr %owners, i64 %d, i64 %m.received)
-  br label %data.posted
-send.segments:
-  %m.4 = call i64 @post_segments(ptr %run, i1 true, ptr %left, ptr %r.sent, i64 %r.num.sent, i64 %r.rank, i64 %r.tag,
-                                 ptr %requests, ptr %owners, i64 %d, i64 %m.received)
+  %m.3 = call i64 @send_data(ptr %run, ptr %left, ptr %memory, ptr %r, ptr %requests, ptr %owners, i64 %d,
+                             i64 %m.received)
   br label %data.posted
 data.posted:
-  %m.sent = phi i64 [ %m.received, %may.send ], [ %m.3, %send.packed ], [ %m.4, %send.segments ]
+  %m.sent = phi i64 [ %m.received, %may.send ], [ %m.3, %send.data ]
   %data.is.sent = icmp sge i64 %m.sent, 0
   br i1 %data.is.sent, label %data.sent, label %failed.at.data
 data.sent:
@@ -292,18 +345,18 @@ failed.at.data:
   %data.error = phi i64 [ {MPI_FAILED}, %data.received ], [ {MPI_FAILED}, %data.posted ], [ %ending, %end.one ]
   %data.peer = phi i64 [ %d, %data.received ], [ %d, %data.posted ], [ %e.peer, %end.one ]
   %data.count = phi i64 [ %m, %data.received ], [ %m.received, %data.posted ], [ %m, %end.one ]
-  %is.open.place = getelementptr i8, ptr %run, i64 {RUN.offset("is_open")}
   store i64 1, ptr %is.open.place
   br label %failed
 failed:
   %error = phi i64 [ {NO_MEMORY}, %prepare ], [ {MPI_FAILED}, %first ], [ {MPI_FAILED}, %failed.at.send ],
+    [ {MPI_FAILED}, %send.early ],
     [ %waiting, %wait ], [ %verdict, %judge ], [ {MPI_FAILED}, %repeat ], [ %sending, %await.sent ],
     [ %data.error, %failed.at.data ], [ {PEER_FAILED}, %ask ]
-  %at.peer = phi i64 [ 0, %prepare ], [ %k, %first ], [ %k, %failed.at.send ],
+  %at.peer = phi i64 [ 0, %prepare ], [ %k, %first ], [ %k, %failed.at.send ], [ %g, %send.early ],
     [ %a, %wait ], [ %a, %judge ], [ %a, %repeat ], [ %a, %await.sent ],
     [ %data.peer, %failed.at.data ], [ %broken, %ask ]
-  %count = phi i64 [ 0, %prepare ], [ %n, %first ], [ %n.received, %failed.at.send ],
-    [ %n, %wait ], [ %n, %judge ], [ %n, %repeat ], [ %n, %await.sent ],
+  %count = phi i64 [ 0, %prepare ], [ %n, %first ], [ %n.received, %failed.at.send ], [ %early, %send.early ],
+    [ %early, %wait ], [ %early, %judge ], [ %early, %repeat ], [ %early, %await.sent ],
     [ %data.count, %failed.at.data ], [ %m, %ask ]
   %kind = urem i64 %error, {FACTOR}
   %other = udiv i64 %error, {FACTOR}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xloom.distributed.communicator import REQUEST_NULL
 from xloom.distributed.mpi_ir import COMM, MPI_BYTE
-from xloom.distributed.records import HEADER, HEADER_BYTES, MISMATCH, PEER, RECORD, RUN, STAGING
+from xloom.distributed.records import EAGER, HEADER, HEADER_BYTES, MISMATCH, PEER, RECORD, RUN, STAGING
 from xloom.distributed.struct_ir import field, row
 from xloom.distributed.tags import Tags
 
 FAREWELL = 50_000_000
-"""Nanoseconds in which the message that a run has failed should be sent."""
+"""Nanoseconds in which the message that a run has failed should be sent, and what follows a header have come."""
 FACTOR = 16
 """Errors are smaller: above is the number of the peer that one is about, where that is not who is waited for."""
 
@@ -112,9 +112,52 @@ good:
   ret i64 0
 bad:
   call void @keep(ptr %run, ptr %message)
+  call void @discard(ptr %peer, ptr %message)
   %is.old = icmp ult i64 %their.run, %my.run
   %verdict = select i1 %is.old, i64 -1, i64 {MISMATCH}
   ret i64 %verdict
+}}
+
+; Take what follows a header that does not fit away: a later run whose tags are the same must not find it.
+define internal void @discard(ptr %peer, ptr %message) {{
+entry:
+  %flag = alloca i32
+  %found = alloca ptr
+{field("follow", "message", HEADER, "follow")}
+{field("their.run", "message", HEADER, "run")}
+{field("rank", "peer", PEER, "rank")}
+{field("data.tag", "peer", PEER, "data_tag")}
+  %tag = call i64 @stamped(i64 %data.tag, i64 %their.run)
+  %rank.32 = trunc i64 %rank to i32
+  %tag.32 = trunc i64 %tag to i32
+  %memory = call ptr @aligned_alloc(i64 64, i64 {EAGER})
+  %is.none = icmp eq ptr %memory, null
+  %count = select i1 %is.none, i64 0, i64 %follow
+  %start = call i64 @now()
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %take ]
+  %are.left = icmp ult i64 %k, %count
+  br i1 %are.left, label %look, label %end
+look:
+  store i32 0, ptr %flag
+  %probed = call i32 @MPI_Improbe(i32 %rank.32, i32 %tag.32, ptr {COMM}, ptr %flag, ptr %found, ptr null)
+  %is.there = load i32, ptr %flag
+  %comes = icmp ne i32 %is.there, 0
+  br i1 %comes, label %take, label %wait
+take:
+  call i32 @MPI_Mrecv(ptr %memory, i32 {EAGER}, ptr {MPI_BYTE}, ptr %found, ptr null)
+  %k.next = add i64 %k, 1
+  br label %next
+wait:
+  call i32 @sched_yield()
+  %now = call i64 @now()
+  %waited = sub i64 %now, %start
+  %is.late = icmp ugt i64 %waited, {FAREWELL}
+  br i1 %is.late, label %end, label %look
+end:
+  call void @free(ptr %memory)
+  ret void
 }}
 
 ; Nanoseconds since *%start, which is noted now unless it has been.

@@ -78,13 +78,17 @@ that of the pointers which the device has left, counted from 1."""
 DEVICE_AT = StructLayout("device", "at")
 """A device of another process, and the offset of the table of its operands."""
 
-HEADER = StructLayout("collective", "program", "run", "nbytes")
-"""How a message begins. Within its `nbytes` a text may say what it is, or why the sender's run has failed."""
+HEADER = StructLayout("collective", "program", "run", "nbytes", "follow")
+"""How a message begins. Within its `nbytes` a text may say what it is, or why the sender's run has failed; so many
+messages of data `follow` it at once."""
 HEADER_BYTES = 512
 """With a text."""
 INLINE = 1 << 14
 """So many bytes at most come in the same message as the header, which they are copied for."""
 FIRST_BYTES = HEADER_BYTES + INLINE
+EAGER = 1 << 16
+"""So many bytes at most follow the header at once, as MPI takes them before the other side asks for them; more go when
+its header has come."""
 LONGEST = 1 << 30
 """Bytes of a message; MPI counts them in 32 bits."""
 
