@@ -46,6 +46,7 @@ WRAPPERS = [
     "fully_sharded",
     "fully_sharded_unevenly",
     "fully_sharded_from_the_host",
+    "fully_sharded_kept_on_the_host",
     "fully_sharded_by_flat_parameters",
     "fully_sharded_holds_parts",
     "checkpoints",

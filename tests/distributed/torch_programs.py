@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import _coalescing_manager
-from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, FullyShardedDataParallel, ShardingStrategy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.nn.functional import all_gather as differentiable_gather
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -382,7 +382,7 @@ def train_alike(model, alone, same_data=False, optimizer: Callable[..., torch.op
             each.step()
     for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
         whole = mine.full_tensor() if isinstance(mine, DTensor) else mine
-        agree(whole.detach(), other.detach(), exact=False)
+        agree(whole.detach().to("xla"), other.detach(), exact=False)
 
 
 def layers():
@@ -459,6 +459,20 @@ def fully_sharded_from_the_host():
     assert model[1].running_mean.device.type == "xla"
     assert isinstance(model[0].weight, DTensor) and isinstance(model[2].weight, DTensor)
     agree(model[0].weight.full_tensor(), alone[0].weight.cpu(), exact=True)
+
+
+def fully_sharded_kept_on_the_host():
+    """Parts of parameters stay there also as what is around them is sharded, which moves the rest to the device."""
+    mesh = init_device_mesh("xla", (2,))
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.ReLU(), torch.nn.Linear(6, 4))
+    alone = deepcopy(model)
+    for each in (model[0], model):
+        fully_shard(each, mesh=mesh, offload_policy=CPUOffloadPolicy())
+    for parameter in model.parameters():
+        assert isinstance(parameter, DTensor)
+        assert parameter.to_local().device.type == "cpu"
+    train_alike(model, alone)
 
 
 def fully_sharded_by_flat_parameters():

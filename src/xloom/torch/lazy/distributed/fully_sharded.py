@@ -61,5 +61,12 @@ def _moving_all_but_wrapped(own: Any) -> Any:
 
 
 def _move(module: Module, device: torch.device, ignored: Collection[Tensor]) -> None:
+    """What is distributed stays: parts of modules that are sharded already are kept on the host where users say so."""
+    from torch.distributed.tensor import DTensor
+
     stay = set(map(id, ignored))
-    module._apply(lambda t: t.to(device) if t.device.type == "cpu" and id(t) not in stay else t)
+
+    def moved(t: Tensor) -> Tensor:
+        return t if t.device.type != "cpu" or id(t) in stay or isinstance(t, DTensor) else t.to(device)
+
+    module._apply(moved)
