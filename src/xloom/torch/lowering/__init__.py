@@ -19,6 +19,7 @@ FAMILIES = (
     "cumulative",
     "division",
     "elementwise",
+    "expert_products",
     "fft",
     "float_bits",
     "fold",
