@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -120,31 +119,6 @@ def _comparator(e: Emitter, old: Computation, count: int) -> Computation:
     differ = new.add(Instruction("differ", "xor", scalar, flags))
     new.root = new.add(Instruction("before", "select", scalar, (differ, flags[1], new.root)))
     return new
-
-
-@pads("topk")
-def topk(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
-    """What comes last of all beyond the size: equal elements inside come before it."""
-    (operand,) = operands
-    rows = operand.value.shape.rank - 1
-    last = _last(operand.value.shape.dtype, old["largest"])
-    fill = e("constant", array_shape(operand.value.shape.dtype, ()), (), {"literal": literal(last)})
-    sizes = {(k, d): s for k in (0, 1) for (_, d), s in operand.sizes.items() if d != rows}
-    return Padded(e.clone(old, [e.masked(operand, fill, [rows])]), sizes)
-
-
-def _last(dtype: DType, largest: bool) -> np.ndarray:
-    """The number that comes last in total order, or first."""
-    if dtype is pred:
-        return np.asarray(not largest)
-    ones = (1 << dtype.bits) - 1
-    if dtype.is_float:
-        bits = ones if largest else ones >> 1
-    elif np.issubdtype(dtype.numpy, np.signedinteger):
-        bits = ones ^ (ones >> 1) if largest else ones >> 1
-    else:
-        bits = 0 if largest else ones
-    return np.frombuffer(bits.to_bytes(dtype.bytes, sys.byteorder), dtype.numpy)[0]
 
 
 @pads("scatter")
