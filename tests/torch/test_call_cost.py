@@ -32,3 +32,13 @@ def test_results_are_tensors_of_their_own():
     torch.testing.assert_close(torch.autograd.grad(compiled(leaf)[0].sum(), leaf)[0], x.cos())
     first[0].mul_(2)
     torch.testing.assert_close(second[0], x.sin())
+
+
+def test_results_lie_as_torchs_do():
+    torch._dynamo.reset()
+    for size in (3, 300):
+        x = torch.randn(2, size, size + 1)
+        for function in (lambda x: x.mT + x.mT, lambda x: x.permute(2, 0, 1) * 2, lambda x: x.sum()):
+            found, want = torch.compile(function, backend="xloom")(x), function(x)
+            assert found.stride() == want.stride() and not found._is_view()
+            torch.testing.assert_close(found, want)

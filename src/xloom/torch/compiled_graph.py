@@ -73,7 +73,6 @@ class CompiledGraph:
             self._assertions,
             self._bases,
             self._placed,
-            self._permuted,
         )
         self._is_plain = not (
             any(others)
@@ -84,6 +83,10 @@ class CompiledGraph:
             or translated.needs_key
             or 0 in (count, len(shapes))
         )
+        if self._is_plain:  # whose results are made as they are to lie
+            for k, order in self._permuted:
+                s = shapes[k]
+                self._makers[k] = _maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes, order)
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
         """Runs it. The arguments are tensors of the shapes that it was translated for."""
@@ -138,14 +141,21 @@ class CompiledGraph:
         return results
 
 
-def _maker(pool: MemoryPool, dims: tuple[int, ...], dtype: torch.dtype, nbytes: int) -> Callable[[], torch.Tensor]:
-    """What makes a result: from the pool where fresh pages would cost more than the kernel."""
+def _maker(
+    pool: MemoryPool, dims: tuple[int, ...], dtype: torch.dtype, nbytes: int, order: Sequence[int] | None = None
+) -> Callable[[], torch.Tensor]:
+    """What makes a result: from the pool where fresh pages would cost more than the kernel.
+
+    It is permuted, if an order is given, of an array of `dims`.
+    """
+    order = range(len(dims)) if order is None else order
     if nbytes < POOLED:
         with unset_fake_temporarily():  # graphs are traced meanwhile
-            example = torch.empty(dims, dtype=dtype, device="cpu")
+            example = torch.empty(dims, dtype=dtype, device="cpu").permute(tuple(order))
         example.untyped_storage().resize_(0)  # of which nothing but shape and type is looked at
         like = torch.empty_like  # in half the time of `empty`, which has more to read
         return lambda: like(example)
     make = pool.maker((nbytes,), np.dtype(np.uint8), nbytes, aligned=True)
     strides = contiguous_strides(dims)
+    dims, strides = (tuple([each[k] for k in order]) for each in (dims, strides))
     return lambda: in_memory_of(torch.from_numpy(make()), dtype, dims, strides)
