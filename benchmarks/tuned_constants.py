@@ -475,6 +475,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "llvm.math.angle._ROUNDER",
         "llvm.math.angle._STEP",
         "llvm.math.exponential.LOG2_E",
+        "llvm.math.exponential._LEAST_BIT",
         "llvm.math.hyperbolic._OVERFLOW",
         "llvm.math.narrow._TAIL",
         "llvm.math.narrow._LN2",
