@@ -84,9 +84,11 @@ def grown_power(y: Scalar, biased: Scalar, small: Scalar) -> Scalar:
     """2^n (1 + y), which may overflow or be subnormal; `small` where its logarithm is below `SMALL`."""
     if biased.format is F64:
         return _scaled(y, biased - 2 * F64.bias, vanishes=small)
-    # A result that underflows takes processors of x86 a hundred cycles, and masks of attention and tails of bell curves
-    # are full of them. As a multiple of the least subnormal, it is its own bits.
     n = biased - 2 * F32.bias
+    if not target_of(y.builder).is_x86:
+        return _scaled(y, n)
+    # A result that underflows takes these processors a hundred cycles, and masks of attention and tails of bell curves
+    # are full of them. As a multiple of the least subnormal, it is its own bits.
     scaled = _scaled(y, n + select(small, n.constant(-_LEAST_BIT), 0))
     return select(small, scaled.nearest_integer(), scaled.bits()).as_float()
 
