@@ -88,9 +88,10 @@ def grown_power(y: Scalar, biased: Scalar, small: Scalar) -> Scalar:
     if not target_of(y.builder).is_x86:
         return _scaled(y, n)
     # A result that underflows takes these processors a hundred cycles, and masks of attention and tails of bell curves
-    # are full of them. As a multiple of the least subnormal, it is its own bits.
+    # are full of them. As a multiple of the least subnormal, it is its own bits; a sum with it takes no longer and is 0
+    # where a program has no denormals.
     scaled = _scaled(y, n + select(small, n.constant(-_LEAST_BIT), 0))
-    return select(small, scaled.nearest_integer(), scaled.bits()).as_float()
+    return select(small, scaled.nearest_integer().as_float() + 0.0, scaled)
 
 
 def _scaled(y: Scalar, n: Scalar, vanishes: Scalar | None = None) -> Scalar:
