@@ -46,9 +46,9 @@ def _allocate(loop: Instruction, callers: _Callers) -> bool:
     if not trips or loop.shape != state.shape or state.control_successors or state.control_predecessors:
         return False
     allocated = {
-        k: new
+        k: _memory(first)
         for k, (first, last) in enumerate(zip(state.operands, body.root.operands, strict=True))
-        if _is_filled(first, callers) and _stores_all(loop, k, last, trips) and (new := _memory(first))
+        if _is_filled(first, callers) and _stores_all(loop, k, last, trips)
     }
     if not allocated:
         return False

@@ -8,6 +8,10 @@ import numpy as np
 
 from xloom.hlo.dtype import DType, Kind
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.opcodes import OPCODES
+
+ELEMENTWISE = frozenset(n for n, row in OPCODES.items() if row.elementwise and n not in ("copy", "stochastic-convert"))
+"""Opcodes of operators that do the same to any element."""
 
 
 def is_constant(instruction: Instruction) -> bool:
@@ -66,7 +70,7 @@ def is_all_ones(instruction: Instruction) -> bool:
 
 def is_elementwise(x: Instruction) -> bool:
     """True of an operator on elements that does the same to any of them, and waits for nothing else."""
-    return x.op.elementwise and x.opcode not in ("copy", "stochastic-convert") and not x.control_predecessors
+    return x.opcode in ELEMENTWISE and not x.control_predecessors
 
 
 def is_logical(dtype: DType) -> bool:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from xloom.hlo.instruction import Instruction
-from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import array_shape
-from xloom.passes.match import splat
+from xloom.passes.match import ELEMENTWISE, splat
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
-
-_ELEMENTWISE = tuple(n for n, row in OPCODES.items() if row.elementwise and n not in ("copy", "stochastic-convert"))
 
 
 # broadcast(x, {0, 1, ...}) == x; to x's own shape
@@ -79,7 +76,7 @@ def _constant_of_equal_elements(i: Instruction, rw: Rewriter) -> Instruction | N
 
 
 # f(broadcast(x), broadcast(y)) == broadcast(f(x, y)); x and y scalars, f elementwise
-@rule(*_ELEMENTWISE)
+@rule(*ELEMENTWISE)
 def _compute_then_broadcast(i: Instruction, rw: Rewriter) -> Instruction | None:
     if not i.shape.rank or i.backend_config:
         return None

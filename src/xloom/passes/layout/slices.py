@@ -14,6 +14,7 @@ from xloom.passes.rewrite import Rewriter, RuleTable
 rule = RuleTable()
 
 _MOST_PARTS = 16
+"""Arrays put together that are computed with apart."""
 _LOOKED_AT = 24
 """Operators that may be between a slice and what it is a slice of in the end."""
 
