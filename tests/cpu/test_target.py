@@ -146,6 +146,7 @@ def test_what_a_processor_can_do():
 @pytest.mark.parametrize(
     ("level", "processor"),
     [
+        ("v4-amx", "sapphirerapids"),
         ("v4-fp16", "sapphirerapids"),
         ("v4-bf16", "znver4"),
         ("v4-vbmi2", "icelake-server"),

@@ -34,8 +34,13 @@ def _v4(*more: str) -> Level:
     return Level("x86-64-v4", ",".join([*(f"+{name}" for name in more), *wide]), frozenset((*_V4, *more)))
 
 
+_FP16 = (*_VBMI2, "avx512bf16", "avx512fp16")
+TILES = ("amx-bf16", "amx-int8", "amx-tile")
+"""AMX: registers of 16 rows of 64 bytes, and their products."""
+
 LEVELS = {
-    "x86-64-v4-fp16": _v4(*_VBMI2, "avx512bf16", "avx512fp16"),
+    "x86-64-v4-amx": _v4(*_FP16, *TILES),
+    "x86-64-v4-fp16": _v4(*_FP16),
     # those that have no more are Zen 4 and what followed it, by whose times code is scheduled
     "x86-64-v4-bf16": Level("znver4", "-sse4a", frozenset((*_V4, *_VBMI2, "avx512bf16"))),
     "x86-64-v4-vbmi2": _v4(*_VBMI2),
@@ -45,4 +50,5 @@ LEVELS = {
     "x86-64-v3": Level("x86-64-v3", "+fast-gather", frozenset(_V3)),
     "x86-64-v2": Level("x86-64-v2", "", frozenset(_V2)),
 }
-"""Best first: Sapphire Rapids; Zen 4; Ice Lake; Cascade Lake; Skylake; Haswell and Zen; Nehalem; and what followed."""
+"""Best first: Sapphire Rapids; the same where a process may not use its tiles; Zen 4; Ice Lake; Cascade Lake; Skylake;
+Haswell and Zen; Nehalem; and what followed."""

@@ -11,7 +11,8 @@ import llvmlite.binding as llvm
 from xloom.environment import TARGET
 from xloom.errors import XloomError
 from xloom.llvm.processor_features import features_of
-from xloom.llvm.processor_levels import LEVELS
+from xloom.llvm.processor_levels import LEVELS, TILES
+from xloom.llvm.tile_permission import may_use_tiles
 
 X86_64 = (
     "x86-64", "nehalem", "westmere", "sandybridge", "ivybridge", "haswell",
@@ -130,6 +131,11 @@ class Target:
         return self.registers.nbytes == 64 and "avx512bf16" in self.features and "avx512fp16" not in self.features
 
     @property
+    def has_tiles(self) -> bool:
+        """AMX's products of tiles of bf16 and of bytes, in registers of 16 rows of 64 bytes."""
+        return self.registers.nbytes == 64 and self.features.issuperset(TILES)
+
+    @property
     def has_scaling(self) -> bool:
         """Products with a power of 2 whose exponent is given."""
         return self.registers.nbytes == 64
@@ -167,8 +173,10 @@ class Target:
 
 @lru_cache(maxsize=1)
 def host_target() -> Target:
-    """This machine, with all that it can do."""
+    """This machine, with all that it can do and this process may."""
     features = llvm.get_host_cpu_features()
+    if any(name.startswith("amx") and has for name, has in features.items()) and not may_use_tiles():
+        features.update({name: False for name in features if name.startswith("amx")})
     triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
     return Target("host", triple, cpu, frozenset(name for name, has in features.items() if has), features.flatten())
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel
+from xloom.cpu.kernels.matmul.amx_product import is_tiled, tiled
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked_product import blocked, depth_block, has_scalars_in_place
@@ -60,7 +61,8 @@ def multiply(
         add_slices(kernel, arithmetic, slices, parts, size, c)
         return
     # a row times a matrix is the matrix, transposed, times a column
-    if count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target):
+    is_matrix = is_tiled(arithmetic, product, a, b)
+    if not is_matrix and (count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target)):
         product, a, b = product.transposed, b, a
     strategy, why = _strategy(arithmetic, product, a, b)
     chosen(_MEANING[strategy], why)
@@ -93,11 +95,14 @@ _MEANING: dict[Callable, str] = {
     multiply_vector: "row by row, a matrix times few vectors",
     direct: "tiles in registers, of operands that are read where they lie",
     blocked: "tiles in registers, of blocks of the operands that are packed first",
+    tiled: "AMX's tile registers",
 }
 
 
 def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> tuple[Callable, str]:
     """What multiplies, and why that."""
+    if is_tiled(arithmetic, product, a, b):
+        return tiled, f"the processor multiplies tiles of {a.dtype.name}"
     if is_vector_product(product):
         return multiply_vector, "one of the operands is a vector"
     if is_few_vectors(product, a, arithmetic.target):
@@ -137,7 +142,7 @@ def _is_better_in_pairs(arithmetic: Arithmetic, product: Product, a: Array, b: A
 
 def _takes_lines(strategy: Callable, arithmetic: Arithmetic, product: Product, array: Array, operand: str) -> bool:
     """True when an operand can be made as it is multiplied."""
-    if arithmetic.parts > 1 or strategy is direct:
+    if arithmetic.parts > 1 or strategy in (direct, tiled):
         return False
     return operand == "a" if strategy is multiply_vector else has_lines(product, operand)
 

@@ -1,0 +1,134 @@
+"""Operands as tiles: squares of 16 rows (or columns) by 16 packed elements of the depth.
+
+Rows past the end of an operand may have anything, what they are multiplied to is not stored; past the end of the depth
+are zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from llvmlite import ir
+
+from xloom.cpu.kernels.matmul.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
+from xloom.cpu.kernels.matmul.axes import Axes, count, inner, linear_offset
+from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.packing import transposed
+from xloom.cpu.kernels.matmul.tile import at_most, rolled
+from xloom.llvm.masked_lanes import leading_lanes, masked_load
+from xloom.llvm.symbolic_dimension import divides
+from xloom.llvm.types import I8, I32, element_pointer, i64, memory_type
+from xloom.llvm.vectors import uniform
+
+_LINE = ir.VectorType(I32, ROWS)
+"""A row of a tile: packed elements side by side."""
+
+
+@dataclass(frozen=True)
+class TilePacking:
+    """How squares are made of operand "a" or "b": its array, its rows (or columns) and its depth."""
+
+    source: Array
+    operand: str
+    rows: Axes
+    depth: Axes
+    by_rows: bool
+    """True for lines of a row each, as the left tile has them; else of a packed element of the depth."""
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of tiles of rows."""
+        return -(-count(self.rows) // (2 * ROWS))
+
+    @property
+    def pack_factor(self) -> int:
+        """Elements of the depth in a packed one."""
+        return 4 // self.source.dtype.bytes
+
+    @property
+    def step(self) -> int:
+        """Elements of the depth in a tile."""
+        return ROWS * self.pack_factor
+
+    @property
+    def steps(self) -> int:
+        """Tiles of the depth."""
+        return -(-count(self.depth) // self.step)
+
+    @cached_property
+    def has_rows_along_depth(self) -> bool:
+        """True where a row's elements of a tile lie side by side."""
+        depth = inner(self.depth)
+        return depth.stride(self.operand) == 1 and (len(self.depth) == 1 or divides(self.step, depth.size))
+
+    @cached_property
+    def has_rows_side_by_side(self) -> bool:
+        """True where elements of a tile's rows lie side by side, for each element of the depth."""
+        row = inner(self.rows)
+        return row.stride(self.operand) == 1 and (len(self.rows) == 1 or divides(ROWS, row.size))
+
+    @property
+    def is_packed(self) -> bool:
+        """True where tiles can be made of vectors that are loaded."""
+        return self.has_rows_along_depth or self.has_rows_side_by_side
+
+    def put(
+        self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, pair: ir.Value, step: ir.Value, target: ir.Value
+    ) -> None:
+        """Packs two tiles of rows of a step of the depth; row 0 lies `base` elements from `pointer` on."""
+        with rolled(b, 0, 2, name="tile") as tile:
+            number = b.add(b.mul(pair, i64(2)), tile)
+            first = b.mul(number, i64(ROWS))
+            if self.has_rows_along_depth:
+                lines = self._rows(b, pointer, base, first, step)
+            else:
+                lines = self._columns(b, pointer, base, first, step)
+            here = b.mul(tile, i64(TILE_BYTES))
+            for k, line in enumerate(lines if self.by_rows == self.has_rows_along_depth else transposed(b, lines)):
+                place = b.gep(target, [b.add(here, i64(k * ROW_BYTES))], inbounds=True, source_etype=I8)
+                b.store(line, place, align=ROW_BYTES)
+
+    def _rows(
+        self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, first: ir.Value, step: ir.Value
+    ) -> list[ir.Value]:
+        depth = b.mul(step, i64(self.step))
+        here = b.add(base, linear_offset(b, self.depth, depth, self.operand))
+        mask = None
+        if not divides(self.step, count(self.depth)):
+            mask = leading_lanes(b, self.step, b.sub(i64(count(self.depth)), depth))
+        lines = []
+        for r in range(ROWS):
+            row = at_most(b, b.add(first, i64(r)), count(self.rows) - 1)
+            at = b.add(here, linear_offset(b, self.rows, row, self.operand))
+            lines.append(b.bitcast(self._load(b, pointer, at, self.step, mask), _LINE))
+        return lines
+
+    def _columns(
+        self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, first: ir.Value, step: ir.Value
+    ) -> list[ir.Value]:
+        here = b.add(base, linear_offset(b, self.rows, first, self.operand))
+        mask = None
+        if not divides(ROWS, count(self.rows)):
+            mask = leading_lanes(b, ROWS, b.sub(i64(count(self.rows)), first))
+        whole, bits = divides(self.step, count(self.depth)), 8 * self.source.dtype.bytes
+        lines = []
+        for k in range(ROWS):
+            line: ir.Value = uniform(_LINE, 0)
+            for p in range(self.pack_factor):
+                depth = b.add(b.mul(step, i64(self.step)), i64(k * self.pack_factor + p))
+                inside = None if whole else b.icmp_signed("<", depth, i64(count(self.depth)))
+                depth = depth if whole else at_most(b, depth, count(self.depth) - 1)
+                at = b.add(here, linear_offset(b, self.depth, depth, self.operand))
+                value = b.zext(self._load(b, pointer, at, ROWS, mask), _LINE)
+                value = value if inside is None else b.select(inside, value, uniform(_LINE, 0))
+                line = b.or_(line, b.shl(value, uniform(_LINE, bits * p))) if p else value
+            lines.append(line)
+        return lines
+
+    def _load(self, b: ir.IRBuilder, pointer: ir.Value, at: ir.Value, lanes: int, mask: ir.Value | None) -> ir.Value:
+        dtype = self.source.dtype
+        address, kind = element_pointer(b, pointer, dtype, at), ir.VectorType(memory_type(dtype), lanes)
+        if mask is None:
+            return b.load(address, typ=kind, align=dtype.bytes)
+        return masked_load(b, address, mask, uniform(kind, 0), dtype.bytes)

@@ -1,0 +1,238 @@
+"""Large products of bf16 or bytes by AMX: tiles of sums stay in registers, those of the operands come from caches.
+
+Operands are packed into tiles, all of the left one at once, and all of the right one where several blocks of rows meet
+its columns. A block's sums of a part of the depth wait in the second cache for the next part.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.matmul.amx_packing import TilePacking
+from xloom.cpu.kernels.matmul.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES, TileRegisters, has_tile_product
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
+from xloom.cpu.kernels.matmul.grain import grain
+from xloom.cpu.kernels.matmul.operands import Array, new_array
+from xloom.cpu.kernels.matmul.tile import at_most, rolled
+from xloom.hlo.dtype import f32, s32
+from xloom.llvm.loop import allocate
+from xloom.llvm.masked_lanes import leading_lanes
+from xloom.llvm.symbolic_dimension import divides, greatest, least
+from xloom.llvm.types import I8, POINTER, i64
+
+SIDE = 2 * ROWS
+"""Rows and columns of what is summed at once: 2 x 2 tiles, of 2 tiles of each operand, which are all registers."""
+PAIR_BYTES = 2 * TILE_BYTES
+"""Of two tiles side by side, for one step of the depth."""
+_SUM_BYTES = 4 * TILE_BYTES
+_STEPS = 16
+"""Tiles of the depth at once: columns of two tiles have 32 KiB then."""
+_BLOCK = 16
+"""Pairs of tiles of rows that columns meet at once: they have 512 KiB then."""
+_GROUP, _PACKED_GROUP = 4, 8
+"""Pairs of tiles of columns that meet a block of rows, where they are packed for it, or are already; at the most.
+Sums of eight take 512 KiB."""
+_ITEMS = 8
+"""Of a product, for threads to share, where it has as many tiles."""
+_LEAST, _LEAST_PRODUCTS = 16, 1 << 16
+"""Rows and columns, and products: of fewer, most of the time goes into packing."""
+_FASTER = 8
+"""How many products of f32 take the time of one of AMX, about."""
+
+
+def is_tiled(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bool:
+    """True when AMX has the products, there are enough of them, and operands lie so that tiles can be made of them."""
+    if not arithmetic.target.has_tiles or arithmetic.dtype not in (f32, s32) or not has_tile_product(a.dtype, b.dtype):
+        return False
+    rows, columns = count(product.rows), count(product.columns)
+    if rows < _LEAST or columns < _LEAST or rows * columns * count(product.depth) < _LEAST_PRODUCTS:
+        return False
+    return all(x.is_packed for x in _packings(product, a, b))
+
+
+def _packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePacking]:
+    return (
+        TilePacking(a, "a", product.rows, product.depth, by_rows=True),
+        TilePacking(b, "b", product.columns, product.depth, by_rows=False),
+    )
+
+
+def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b: Array, c: Array) -> None:
+    """Adds the phases that pack operands, and one that multiplies."""
+    left, right = _packings(product, a, b)
+    rows, columns = _packed(kernel, arithmetic, product, left), None
+    blocks = -(-left.pairs // _BLOCK)
+    if left.pairs > _BLOCK or not right.has_rows_along_depth:
+        columns = _packed(kernel, arithmetic, product, right)
+    batch = count(product.batch)
+    group = greatest(1, least(_PACKED_GROUP if columns else _GROUP, right.pairs * blocks * batch // _ITEMS))
+    groups = -(-right.pairs // group)
+    cost = 2 * least(count(product.rows), _BLOCK * SIDE) * group * SIDE * count(product.depth) // _FASTER
+    sums = None
+    if left.steps > _STEPS:
+        sums = new_array(kernel, arithmetic.dtype, batch * left.pairs * right.pairs * SIDE * SIDE)
+    with kernel.phase(batch * blocks * groups, grain(cost, arithmetic)) as phase:
+        _Multiplication(phase, arithmetic, product, (left, right), (rows, columns, sums, c)).emit(blocks, groups, group)
+
+
+def _packed(kernel: Kernel, arithmetic: Arithmetic, product: Product, packing: TilePacking) -> Array:
+    """An operand as [batch][pair of tiles][step of the depth][tile][line][packed element].
+
+    Read in long runs: along the depth pair by pair, or pairs side by side step by step.
+    """
+    pairs, steps, batch = packing.pairs, packing.steps, count(product.batch)
+    packed = new_array(kernel, s32, batch * pairs * steps * PAIR_BYTES // 4)
+    is_along, cost = packing.has_rows_along_depth, SIDE * packing.step // _FASTER
+    items, run = (pairs, steps) if is_along else (steps, pairs)
+    with kernel.phase(batch * items, grain(cost * run, arithmetic)) as phase:
+        b = phase.b
+        source, target = packing.source.pointer(phase), packed.pointer(phase)
+        with rolled(b, phase.begin, phase.end, name="item") as item:
+            number, at = digits(b, [Axis(batch, 0, 0, 0), Axis(items, 0, 0, 0)], item)
+            base = linear_offset(b, product.batch, number, packing.operand)
+            first = b.mul(number, i64(pairs))
+            with rolled(b, 0, run, name="run") as k:
+                pair, step = (at, k) if is_along else (k, at)
+                here = b.add(b.mul(b.add(first, pair), i64(steps)), step)
+                packing.put(b, source, base, pair, step, _moved(b, target, here, PAIR_BYTES))
+    return packed
+
+
+class _Multiplication:
+    """The phase that multiplies, whose items are blocks of rows by groups of columns."""
+
+    def __init__(
+        self,
+        phase: PhaseBuilder,
+        arithmetic: Arithmetic,
+        product: Product,
+        packings: tuple[TilePacking, TilePacking],
+        arrays: tuple[Array, Array | None, Array | None, Array],
+    ):
+        self._phase, self._arithmetic, self._product = phase, arithmetic, product
+        self._left, self._right = left, right = packings
+        rows, columns, sums, self._c = arrays
+        b = self._b = phase.b
+        self._rows, self._source, self._target = (x.pointer(phase) for x in (rows, right.source, self._c))
+        self._columns = columns.pointer(phase) if columns else None
+        self._local = None if columns else _memory(b, _GROUP * _STEPS * PAIR_BYTES)
+        self._is_split = sums is not None
+        self._sums = _memory(b, _SUM_BYTES) if sums is None else sums.pointer(phase)
+        self._tiles = TileRegisters(b, left.source.dtype, right.source.dtype)
+
+    def emit(self, blocks: int, groups: int, group: int) -> None:
+        """The loops over all."""
+        b, product, steps = self._b, self._product, self._left.steps
+        self._tiles.begin()
+        with rolled(b, self._phase.begin, self._phase.end, name="item") as item:
+            axes = [Axis(n, 0, 0, 0) for n in (count(product.batch), groups, blocks)]
+            number, at, block = digits(b, axes, item)
+            base, target = (linear_offset(b, product.batch, number, x) for x in "bc")
+            top, side = b.mul(block, i64(_BLOCK)), b.mul(at, i64(group))
+            bottom = at_most(b, b.add(top, i64(_BLOCK)), self._left.pairs)
+            last = at_most(b, b.add(side, i64(group)), self._right.pairs)
+            first_row, first_column = (b.mul(number, i64(x.pairs)) for x in (self._left, self._right))
+            with rolled(b, 0, steps, _STEPS, name="depth") as begin:
+                some = at_most(b, b.sub(i64(steps), begin), _STEPS)
+                if self._local is not None:
+                    self._pack(self._local, base, (side, last), (begin, some))
+                with rolled(b, side, last, name="columns") as column, rolled(b, top, bottom, name="rows") as row:
+                    left = _moved(b, self._rows, b.add(b.mul(b.add(first_row, row), i64(steps)), begin), PAIR_BYTES)
+                    if self._columns is not None:
+                        line = b.add(b.mul(b.add(first_column, column), i64(steps)), begin)
+                        right = _moved(b, self._columns, line, PAIR_BYTES)
+                    else:
+                        right = _moved(b, self._local, b.sub(column, side), _STEPS * PAIR_BYTES)
+                    sums = self._sums
+                    if self._is_split:
+                        slot = b.add(b.mul(b.add(first_column, column), i64(self._left.pairs)), row)
+                        sums = _moved(b, sums, slot, _SUM_BYTES)
+                    self._multiply(sums, left, right, begin, some)
+                    is_last = b.icmp_signed("==", b.add(begin, some), i64(steps))
+                    with b.if_then(is_last) if self._is_split else nullcontext():
+                        self._write(sums, target, row, column)
+        self._tiles.end()
+
+    def _pack(
+        self,
+        local: ir.Value,
+        base: ir.Value,
+        columns: tuple[ir.Value, ir.Value],
+        steps: tuple[ir.Value, ir.Value],
+    ) -> None:
+        """Packs a part of the depth of a group of columns as [pair][step][tile][packed element][column]."""
+        b, (side, last), (begin, some) = self._b, columns, steps
+        bounds = {"pair": (i64(0), b.sub(last, side)), "step": (i64(0), some)}
+        outer, within = ("pair", "step") if self._right.has_rows_along_depth else ("step", "pair")
+        with rolled(b, *bounds[outer], name=outer) as i, rolled(b, *bounds[within], name=within) as k:
+            pair, step = (i, k) if outer == "pair" else (k, i)
+            here = _moved(b, local, b.add(b.mul(pair, i64(_STEPS)), step), PAIR_BYTES)
+            self._right.put(b, self._source, base, b.add(side, pair), b.add(begin, step), here)
+
+    def _multiply(self, sums: ir.Value, left: ir.Value, right: ir.Value, begin: ir.Value, some: ir.Value) -> None:
+        """Adds a part of the depth to sums in memory, which are [row][column]."""
+        b, tiles = self._b, self._tiles
+        places = [
+            b.gep(sums, [i64(row * 2 * TILE_BYTES + column * ROW_BYTES)], inbounds=True, source_etype=I8)
+            for row in (0, 1)
+            for column in (0, 1)
+        ]
+        if self._is_split:
+            with b.if_else(b.icmp_signed("==", begin, i64(0))) as (is_first, is_later):
+                with is_first:
+                    for tile in range(4):
+                        tiles.clear(tile)
+                with is_later:
+                    for tile, place in enumerate(places):
+                        tiles.load(tile, place, 2 * ROW_BYTES)
+        else:
+            for tile in range(4):
+                tiles.clear(tile)
+        with rolled(b, 0, some, name="k") as k:
+            lefts, rights = (
+                [_moved(b, _moved(b, pointer, k, PAIR_BYTES), i64(n), TILE_BYTES) for n in (0, 1)]
+                for pointer in (left, right)
+            )
+            tiles.load(4, lefts[0], ROW_BYTES)
+            tiles.load(6, rights[0], ROW_BYTES)
+            tiles.multiply_add(0, 4, 6)
+            tiles.load(7, rights[1], ROW_BYTES)
+            tiles.multiply_add(1, 4, 7)
+            tiles.load(5, lefts[1], ROW_BYTES)
+            tiles.multiply_add(2, 5, 6)
+            tiles.multiply_add(3, 5, 7)
+        for tile, place in enumerate(places):
+            tiles.store(tile, place, 2 * ROW_BYTES)
+
+    def _write(self, sums: ir.Value, target: ir.Value, row: ir.Value, column: ir.Value) -> None:
+        """Stores sums in the result."""
+        b, arithmetic, c = self._b, self._arithmetic, self._c
+        rows, columns = (count(x) for x in (self._product.rows, self._product.columns))
+        first, left = b.mul(row, i64(SIDE)), b.mul(column, i64(SIDE))
+        line = inner(self._product.rows).c
+        start = b.add(b.add(target, b.mul(first, i64(line))), left)
+        masks: list[ir.Value | None] = [None, None]
+        if not divides(SIDE, columns):
+            masks = [leading_lanes(b, ROWS, b.sub(i64(columns - n), left)) for n in (0, ROWS)]
+        with rolled(b, 0, at_most(b, b.sub(i64(rows), first), SIDE), name="row") as r:
+            for tile, mask in enumerate(masks):
+                at = b.add(b.mul(r, i64(SIDE)), i64(tile * ROWS))
+                value = arithmetic.load(b, sums, arithmetic.dtype, at, ROWS)
+                to = b.add(b.add(start, b.mul(r, i64(line))), i64(tile * ROWS))
+                arithmetic.store(b, self._target, c.dtype, to, value, mask)
+
+
+def _moved(b: ir.IRBuilder, pointer: ir.Value, number: ir.Value, nbytes: int) -> ir.Value:
+    """Where the `number`-th piece of so many bytes lies."""
+    return b.gep(pointer, [b.mul(number, i64(nbytes))], inbounds=True, source_etype=I8)
+
+
+def _memory(b: ir.IRBuilder, nbytes: int) -> ir.Value:
+    """Memory on the stack."""
+    memory = allocate(b, I8, nbytes)
+    memory.align, memory.type = 64, POINTER
+    return memory

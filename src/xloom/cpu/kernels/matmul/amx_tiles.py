@@ -1,0 +1,72 @@
+"""AMX's tile registers: 16 rows of 64 bytes, of sums, or of what is multiplied.
+
+A product of two tiles adds to each of 16 x 16 sums (f32 or s32) the products of 16 packed elements of a row of the left
+tile and of a column of the right one; a packed element is two bf16 or four bytes. Source: Intel's manual of the
+instruction set, chapter 18.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.hlo.dtype import DType
+from xloom.llvm.constant_table import constant_table
+from xloom.llvm.intrinsics import overloaded
+from xloom.llvm.types import I8, I64, VOID
+
+ROWS = 16
+"""Rows of a tile, and packed elements in one."""
+ROW_BYTES = 64
+TILE_BYTES = ROWS * ROW_BYTES
+_REGISTERS = 8
+_PRODUCTS = {
+    ("bf16", "bf16"): "tdpbf16ps",
+    ("s8", "s8"): "tdpbssd",
+    ("s8", "u8"): "tdpbsud",
+    ("u8", "s8"): "tdpbusd",
+    ("u8", "u8"): "tdpbuud",
+}
+"""Instructions by what the tiles have."""
+
+
+def has_tile_product(a: DType, b: DType) -> bool:
+    """True when there are products of tiles of such elements."""
+    return (a.name, b.name) in _PRODUCTS
+
+
+class TileRegisters:
+    """The tile registers, by number, while `begin` has made them tiles and `end` has not given them back."""
+
+    def __init__(self, b: ir.IRBuilder, a: DType, b_: DType):
+        self._b = b
+        self._product = _PRODUCTS[a.name, b_.name]
+
+    def begin(self) -> None:
+        """Makes all registers tiles of full size."""
+        # a palette; its rows' bytes (16 bits each) from byte 16 on, its rows from byte 48 on
+        numbers = [1, *[0] * 15, *[ROW_BYTES, 0] * _REGISTERS, *[0] * 16, *[ROWS] * _REGISTERS, *[0] * 8]
+        module = self._b.module
+        self._call("ldtilecfg", constant_table(module, module.get_unique_name("tiles"), I8, numbers))
+
+    def end(self) -> None:
+        """Leaves the registers as they were: the system then need not keep them."""
+        self._call("tilerelease")
+
+    def clear(self, tile: int) -> None:
+        """Sets a tile to zeros."""
+        self._call("tilezero", I8(tile))
+
+    def load(self, tile: int, pointer: ir.Value, stride: int) -> None:
+        """Loads a tile whose rows lie so many bytes apart."""
+        self._call("tileloadd64", I8(tile), pointer, I64(stride))
+
+    def store(self, tile: int, pointer: ir.Value, stride: int) -> None:
+        """Stores a tile to rows that lie so many bytes apart."""
+        self._call("tilestored64", I8(tile), pointer, I64(stride))
+
+    def multiply_add(self, sums: int, left: int, right: int) -> None:
+        """sums += left * right."""
+        self._call(self._product, I8(sums), I8(left), I8(right))
+
+    def _call(self, name: str, *args: ir.Value) -> None:
+        overloaded(self._b, f"x86.{name}", [], VOID, args)

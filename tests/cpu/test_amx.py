@@ -1,0 +1,106 @@
+"""Products by AMX's tiles: what they are made of on any machine, values where there are tiles."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xloom as xl
+from tests.cpu.kernels import run_kernel
+from tests.cpu.test_dot import check
+from xloom.cpu.kernels.matmul import amx_product
+from xloom.cpu.printers import asm_text
+from xloom.llvm.target import host_level, target_named
+
+ROWS_BY_COLUMNS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+LAYOUTS = {
+    "nn": (lambda m, k, n: ((m, k), (k, n)), ROWS_BY_COLUMNS),
+    "nt": (lambda m, k, n: ((m, k), (n, k)), "lhs_contracting_dims={1}, rhs_contracting_dims={1}"),
+    "tn": (lambda m, k, n: ((k, m), (k, n)), "lhs_contracting_dims={0}, rhs_contracting_dims={0}"),
+    "tt": (lambda m, k, n: ((k, m), (n, k)), "lhs_contracting_dims={0}, rhs_contracting_dims={1}"),
+}
+has_tiles = pytest.mark.skipif(not host_level().has_tiles, reason="no AMX, or a process may not use it")
+
+
+def assembly(text, target):
+    return asm_text(xl.parse(text), target_named(target))
+
+
+def product(types, m, k, n):
+    return (
+        f"HloModule m\nENTRY e {{\n a = {types[0]}[{m},{k}] parameter(0)\n b = {types[1]}[{k},{n}] parameter(1)\n"
+        f" ROOT d = {types[2]}[{m},{n}] dot(a, b), {ROWS_BY_COLUMNS}\n}}"
+    )
+
+
+@pytest.mark.parametrize(
+    "types,instruction",
+    [
+        (("bf16", "bf16", "f32"), "tdpbf16ps"),
+        (("s8", "s8", "s32"), "tdpbssd"),
+        (("s8", "u8", "s32"), "tdpbsud"),
+        (("u8", "s8", "s32"), "tdpbusd"),
+        (("u8", "u8", "s32"), "tdpbuud"),
+    ],
+    ids=lambda x: "-".join(x) if isinstance(x, tuple) else x,
+)
+def test_instructions(types, instruction):
+    text = assembly(product(types, 64, 64, 64), "x86-64-v4-amx")
+    assert f"\t{instruction}\t" in text and "\ttilerelease" in text
+    assert "\ttdp" not in assembly(product(types, 64, 64, 64), "x86-64-v4-fp16")
+
+
+def test_what_has_no_tiles():
+    for types, sizes in ((("f32",) * 3, (64, 64, 64)), (("bf16",) * 3, (8, 64, 64)), (("bf16",) * 3, (16, 16, 16))):
+        assert "\ttdp" not in assembly(product(types, *sizes), "x86-64-v4-amx")
+
+
+@has_tiles
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "types", [("bf16", "bf16", "bf16"), ("bf16", "bf16", "f32"), ("s8", "s8", "s32")], ids="-".join
+)
+@pytest.mark.parametrize("m,k,n", [(64, 64, 64), (16, 300, 16), (33, 65, 47), (100, 31, 700), (530, 70, 290)])
+def test_values(layout, types, m, k, n):
+    shapes, attributes = LAYOUTS[layout]
+    check(*shapes(m, k, n), (m, n), attributes, types)
+
+
+@has_tiles
+@pytest.mark.parametrize(
+    "types", [("s8", "u8", "s32"), ("u8", "s8", "s32"), ("u8", "u8", "s32"), ("s8", "s8", "s8")], ids="-".join
+)
+def test_signs(types):
+    check((40, 100), (100, 50), (40, 50), ROWS_BY_COLUMNS, types)
+
+
+@has_tiles
+@pytest.mark.parametrize("out", ["bf16", "f32"])
+def test_a_depth_in_parts(out):
+    check((45, 1500), (1500, 70), (45, 70), ROWS_BY_COLUMNS, ("bf16", "bf16", out))
+    check((600, 600), (600, 40), (600, 40), ROWS_BY_COLUMNS, ("bf16", "bf16", out))
+
+
+@has_tiles
+def test_batches():
+    attributes = "lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims="
+    check((2, 3, 70, 33), (2, 3, 50, 33), (2, 3, 70, 50), attributes + "{3}", ("bf16",) * 3)
+    check((2, 3, 70, 50), (2, 3, 50, 33), (2, 3, 70, 33), attributes + "{2}", ("bf16",) * 3)
+    heads = "lhs_batch_dims={0,2}, rhs_batch_dims={0,2}, lhs_contracting_dims={3}, rhs_contracting_dims={3}"
+    check((2, 70, 3, 64), (2, 50, 3, 64), (2, 3, 70, 50), heads, ("bf16",) * 3)
+
+
+@has_tiles
+def test_what_lies_behind_an_operand_is_not_multiplied():
+    a, b = np.ones((17, 33), ml_dtypes.bfloat16), np.ones((33, 17), ml_dtypes.bfloat16)
+    a[16] = np.nan
+    b[:, 16] = np.inf
+    got = np.asarray(run_kernel(product(("bf16", "bf16", "f32"), 17, 33, 17), a, b))
+    want = np.full((17, 17), 33, np.float32)
+    want[:, 16], want[16] = np.inf, np.nan
+    np.testing.assert_array_equal(got, want)
+
+
+@has_tiles
+def test_the_least_of_them(monkeypatch):
+    monkeypatch.setattr(amx_product, "_LEAST_PRODUCTS", 1)
+    check((16, 1), (1, 16), (16, 16), ROWS_BY_COLUMNS, ("bf16",) * 3)
