@@ -268,3 +268,33 @@ def test_a_failing_linker_says_why(tmp_path):
 def test_something_else_cannot_be_exported():
     with pytest.raises(xl.XloomError, match="a int cannot be exported"):
         xl.export(3)
+
+
+TILES = """HloModule tiles
+ENTRY main {
+  x = bf16[64,64] parameter(0)
+  ROOT d = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+}"""
+TILES_MAIN = """
+#include <stdio.h>
+#include "tiles.h"
+static uint16_t x[4096];
+static float d[4096];
+int main(void) {
+  for (int k = 0; k < 4096; ++k) x[k] = 0x3f80;
+  tiles *p;
+  tiles_status status = tiles_create(&p);
+  tiles_arguments arguments = {(void *)x};
+  tiles_results results = {d};
+  if (status == TILES_OK) status = tiles_run(p, &arguments, &results);
+  printf("%d %g %g\\n", status, d[0], d[4095]);
+  return 0;
+}"""
+
+
+def test_a_program_asks_for_the_registers_that_it_needs(tmp_path):
+    xl.export(xl.parse(TILES)).save(tmp_path / "tiles.o")
+    (tmp_path / "main.c").write_text(TILES_MAIN)
+    subprocess.run(["cc", "main.c", "tiles.o", "-lm", "-lpthread", "-o", "main"], cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "0 64 64\n")

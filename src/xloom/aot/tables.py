@@ -12,6 +12,7 @@ from xloom.calls.registry import place
 from xloom.cpu.custom_calls.native_call import NativeCall
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.target import Target
+from xloom.llvm.tile_permission import TILES_REQUEST
 
 _ASKED = (
     "sse4.2", "popcnt", "avx", "avx2", "fma", "bmi", "bmi2", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl",
@@ -68,8 +69,14 @@ def tables(
         _table("char", "result_is_aligned", [int(k in aligned_results) for k in range(len(interface.results))]),
         _table("char *const", "call_places", [json.dumps(_told(i)) for i in failing]),
         f"static const char interface_text[] = {json.dumps(interface.to_json())};",
+        *(("#include <sys/syscall.h>", "#include <unistd.h>") if target.has_tiles else ()),
         "static const char *lacking(void) {",
         *(f'  if (!__builtin_cpu_supports("{f}")) return "{f}";' for f in _ASKED if f in target.features),
+        *(
+            [f'  if (syscall({", ".join(map(str, TILES_REQUEST))}) != 0) return "amx-tile";']
+            if target.has_tiles
+            else []
+        ),
         "  return NULL;",
         "}",
         *(line for call in calls if call.site is None for line in _trampoline(call)),
