@@ -388,6 +388,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.matmul.tile._LESS",
     ),
     "only in code for processors with AMX: matmul/gemm-1024-bf16, matmul/gemm-2048-bf16 and own/heads-bf16 show them": (
+        "cpu.kernels.matmul.amx_packing._LEAST_ROWS",
         "cpu.kernels.matmul.amx_product._STEPS",
         "cpu.kernels.matmul.amx_product._BLOCK",
         "cpu.kernels.matmul.amx_product._GROUP",

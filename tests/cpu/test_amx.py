@@ -6,7 +6,7 @@ import pytest
 
 import xloom as xl
 from tests.cpu.kernels import run_kernel
-from tests.cpu.test_dot import check
+from tests.cpu.test_dot import check, same
 from xloom.cpu.kernels.matmul import amx_product
 from xloom.cpu.printers import asm_text
 from xloom.llvm.target import host_level, target_named
@@ -50,7 +50,8 @@ def test_instructions(types, instruction):
 
 
 def test_what_has_no_tiles():
-    for types, sizes in ((("f32",) * 3, (64, 64, 64)), (("bf16",) * 3, (8, 64, 64)), (("bf16",) * 3, (16, 16, 16))):
+    large, kinds = (64, 64, 64), (("f32",) * 3, ("s8", "s8", "f32"), ("bf16", "s8", "f32"))
+    for types, sizes in [(k, large) for k in kinds] + [(("bf16",) * 3, (8, 64, 64)), (("bf16",) * 3, (16, 16, 16))]:
         assert "\ttdp" not in assembly(product(types, *sizes), "x86-64-v4-amx")
 
 
@@ -104,3 +105,30 @@ def test_what_lies_behind_an_operand_is_not_multiplied():
 def test_the_least_of_them(monkeypatch):
     monkeypatch.setattr(amx_product, "_LEAST_PRODUCTS", 1)
     check((16, 1), (1, 16), (16, 16), ROWS_BY_COLUMNS, ("bf16",) * 3)
+
+
+IMAGE = """HloModule m
+ENTRY e {{
+  x = bf16[{n},{h},{w},{c}] parameter(0)
+  k = bf16[{size},{size},{c},{o}] parameter(1)
+  ROOT y = bf16[{n},{rows},{columns},{o}] convolution(x, k), dim_labels=b01f_01io->b01f,
+    window={{size={size}x{size} pad={pad}_{pad}x{pad}_{pad} stride={stride}x{stride} rhs_dilate={spread}x{spread}}}
+}}"""
+
+
+@has_tiles
+@pytest.mark.parametrize(
+    "n,h,w,c,o,size,pad,stride,spread",
+    [
+        (1, 20, 17, 32, 32, 3, 1, 1, 1), (2, 9, 14, 64, 40, 3, 1, 1, 1), (1, 40, 40, 32, 33, 3, 1, 2, 1),
+        (2, 20, 20, 64, 16, 1, 0, 1, 1), (1, 33, 33, 64, 16, 1, 0, 2, 1), (1, 24, 24, 32, 16, 3, 2, 1, 2),
+        (2, 7, 7, 64, 64, 3, 1, 1, 1), (1, 16, 16, 48, 16, 2, 0, 1, 1), (1, 20, 20, 3, 16, 5, 2, 1, 1),
+    ],
+)  # fmt: skip
+def test_images(n, h, w, c, o, size, pad, stride, spread):
+    rows, columns = ((d + 2 * pad - spread * (size - 1) - 1) // stride + 1 for d in (h, w))
+    text = IMAGE.format(**locals())
+    rng = np.random.default_rng(0)
+    x, k = (rng.standard_normal(d).astype(ml_dtypes.bfloat16) for d in ((n, h, w, c), (size, size, c, o)))
+    got, want = np.asarray(run_kernel(text, x, k, split=3)), np.asarray(xl.evaluate(xl.parse(text), x, k))
+    same(got, want, "bf16", size * np.sqrt(c))

@@ -28,13 +28,14 @@ from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, stride_o
 from xloom.cpu.kernels.convolution.tile_loop import convolve
 from xloom.cpu.kernels.convolution.tiling import could_be_dots, pair_axis, pairs_of, tiling, vectors_along
 from xloom.cpu.kernels.convolution.zeros import multiply_zeros
+from xloom.cpu.kernels.matmul.amx_product import is_tiled, missing_rows
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
-from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
+from xloom.cpu.kernels.matmul.packed_pairs import BFloatPairArithmetic, in_pairs
 from xloom.cpu.kernels.matmul.packing import BLOCK
 from xloom.hlo.attributes import ConvolutionDimensions
-from xloom.hlo.dtype import Kind
+from xloom.hlo.dtype import Kind, bf16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.llvm import symbolic_dimension
@@ -95,6 +96,20 @@ def _form_sums(
         if sums is not y:
             converted_array(kernel, sums, prod(out.dims), y)
         return
+    extents = _met(lhs, labels, dims)
+    if (order := _tiled_order(arithmetic, instruction, problem, lhs, (x, w))) is not None:
+        whole = problem
+        if reaches_out or order[-1] != lhs.rank - 1:
+            whole = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, order))
+        product = as_product(whole)
+        if product is not None and is_tiled(arithmetic, product, x, w):
+            strategy_chosen("a product of matrices", f"the processor multiplies tiles of {x.dtype.name}")
+            if whole is not problem:
+                slack = missing_rows(product)
+                pairs = BFloatPairArithmetic(f32, kernel.target)
+                x = padded(kernel, pairs, x, [extents[k] for k in order], slack)
+            _multiply(kernel, product, x, w, y)
+            return
     if problem.batch.size > 1 and problem.feature.size > 1 and _is_thinned(arithmetic, lhs, labels, dims, x):
         copied = thinned(kernel, arithmetic, x, lhs.dims, dict(zip(labels.input_spatial, dims, strict=True)))
         x, lhs, dims = copied[0], Shape(x.dtype, tuple(copied[1])), tuple(copied[2].values())
@@ -112,7 +127,6 @@ def _form_sums(
         strategy_chosen("a product of matrices", f"each result is made of one place, by a kernel of {size} bytes")
         _multiply(kernel, product, x, w, y)
         return
-    extents = _met(lhs, labels, dims)
     narrow = in_pairs(arithmetic, x.dtype, w.dtype)
     if is_gradient and narrow.pack_factor > 1 and _is_wide(problem):
         whole = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, range(lhs.rank)))
@@ -182,6 +196,16 @@ def _form_sums(
     convolve(kernel, chosen or tiling(arithmetic, problem, w), problem, sides, edges, (x, w, sums))
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
+
+
+def _tiled_order(
+    arithmetic: Arithmetic, instruction: Instruction, problem: Convolution, lhs: Shape, arrays: tuple[Array, Array]
+) -> list[int] | None:
+    """The dimensions of the input, its features last, where AMX could multiply them by the filter."""
+    if not arithmetic.target.has_tiles or any(a.dtype is not bf16 for a in arrays) or problem.in_panels:
+        return None
+    feature = instruction["dim_labels"].input_feature
+    return [*(k for k in range(lhs.rank) if k != feature), feature]
 
 
 def _reaches_out(lhs: Shape, labels: ConvolutionDimensions, dims: Sequence[Spatial]) -> bool:

@@ -47,14 +47,14 @@ def unconverted(arithmetic: Arithmetic, dtype: DType) -> tuple[Arithmetic, DType
     return (Arithmetic(u16, arithmetic.target), u16) if arithmetic.pack_factor > 1 else (arithmetic, dtype)
 
 
-def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[Extent]) -> Array:
-    """A phase that makes a copy with these dimensions, outermost first.
+def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[Extent], slack: int = 0) -> Array:
+    """A phase that makes a copy with these dimensions, outermost first, and `slack` elements that may be read too.
 
     The last dimension may lie anywhere in `x` when the one before it is adjacent there; the others are in order.
     """
     arithmetic, dtype = unconverted(arithmetic, x.dtype)
     held, x = x.dtype, replace(x, dtype=dtype)
-    copy = new_array(kernel, arithmetic.dtype, prod(e.size for e in extents))
+    copy = new_array(kernel, arithmetic.dtype, prod(e.size for e in extents), slack)
     moved = extents[-1].stride != 1
     partial = [k for k, e in enumerate(extents) if (e.start, e.size) != (0, e.present)]
     inner = len(extents) - 2 if moved else max(partial, default=len(extents) - 1)  # from here on a line of the copy

@@ -1,7 +1,7 @@
 """Operands as tiles: squares of 16 rows (or columns) by 16 packed elements of the depth.
 
-Rows past the end of an operand may have anything, what they are multiplied to is not stored; past the end of the depth
-are zeros.
+The last tile of rows has some rows of the one before it, where these are no whole number of tiles; past the end of the
+depth are zeros.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from functools import cached_property
 from llvmlite import ir
 
 from xloom.cpu.kernels.matmul.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
-from xloom.cpu.kernels.matmul.axes import Axes, count, inner, linear_offset
+from xloom.cpu.kernels.matmul.axes import Axes, Axis, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import transposed
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
 from xloom.llvm.masked_lanes import leading_lanes, masked_load
-from xloom.llvm.symbolic_dimension import divides
+from xloom.llvm.symbolic_dimension import divides, greatest
 from xloom.llvm.types import I8, I32, element_pointer, i64, memory_type
 from xloom.llvm.vectors import uniform
 
+_LEAST_ROWS = 12
+"""Of a tile: with fewer, it is better to pack rows of several lines."""
 _LINE = ir.VectorType(I32, ROWS)
 """A row of a tile: packed elements side by side."""
 
@@ -35,11 +37,40 @@ class TilePacking:
     depth: Axes
     by_rows: bool
     """True for lines of a row each, as the left tile has them; else of a packed element of the depth."""
+    may_be_read: bool = False
+    """True where tiles are read in place if they lie there whole."""
+
+    @property
+    def line(self) -> int:
+        """Rows that lie evenly apart: of what is read in place a tile's rows are of one line."""
+        return inner(self.rows).size if self.is_in_place else count(self.rows)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of rows. The last one of a line ends with it, and has some of those of the one before it again."""
+        return -(-self.line // ROWS) * (count(self.rows) // self.line)
 
     @property
     def pairs(self) -> int:
-        """Pairs of tiles of rows."""
-        return -(-count(self.rows) // (2 * ROWS))
+        """Pairs of tiles of rows; one more tile is the second of the last pair."""
+        return -(-self.tiles // 2)
+
+    def first_row(self, b: ir.IRBuilder, tile: ir.Value) -> ir.Value:
+        """The first row of a tile; of the last one for those that are more."""
+        tile = at_most(b, tile, self.tiles - 1)
+        line, at = digits(b, [Axis(count(self.rows) // self.line, 0, 0, 0), Axis(-(-self.line // ROWS), 0, 0, 0)], tile)
+        begin = at_most(b, b.mul(at, i64(ROWS)), greatest(0, self.line - ROWS))
+        return b.add(b.mul(line, i64(self.line)), begin)
+
+    def place(self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, tile: ir.Value) -> ir.Value:
+        """Where the tile begins that is read in place, at the first step of the depth."""
+        at = b.add(base, linear_offset(b, self.rows, self.first_row(b, tile), self.operand))
+        return element_pointer(b, pointer, self.source.dtype, at)
+
+    def distance(self, b: ir.IRBuilder, step: ir.Value) -> ir.Value:
+        """How many bytes a step of the depth lies from the first, where tiles are read in place."""
+        at = linear_offset(b, self.depth, b.mul(step, i64(self.step)), self.operand)
+        return b.mul(at, i64(self.source.dtype.bytes))
 
     @property
     def pack_factor(self) -> int:
@@ -60,13 +91,21 @@ class TilePacking:
     def has_rows_along_depth(self) -> bool:
         """True where a row's elements of a tile lie side by side."""
         depth = inner(self.depth)
-        return depth.stride(self.operand) == 1 and (len(self.depth) == 1 or divides(self.step, depth.size))
+        return depth.stride(self.operand) == 1 and (len(self.depth) == 1 or depth.size % self.step == 0)
+
+    @cached_property
+    def is_in_place(self) -> bool:
+        """True where tiles are read where they lie."""
+        if not (self.may_be_read and self.has_rows_along_depth) or inner(self.depth).size % self.step:
+            return False
+        row = inner(self.rows)
+        return row.size >= ROWS or (row.size >= _LEAST_ROWS and self.source.slack >= (ROWS - row.size) * row.a)
 
     @cached_property
     def has_rows_side_by_side(self) -> bool:
         """True where elements of a tile's rows lie side by side, for each element of the depth."""
         row = inner(self.rows)
-        return row.stride(self.operand) == 1 and (len(self.rows) == 1 or divides(ROWS, row.size))
+        return row.stride(self.operand) == 1 and (len(self.rows) == 1 or row.size % ROWS == 0)
 
     @property
     def is_packed(self) -> bool:
@@ -78,8 +117,7 @@ class TilePacking:
     ) -> None:
         """Packs two tiles of rows of a step of the depth; row 0 lies `base` elements from `pointer` on."""
         with rolled(b, 0, 2, name="tile") as tile:
-            number = b.add(b.mul(pair, i64(2)), tile)
-            first = b.mul(number, i64(ROWS))
+            first = self.first_row(b, b.add(b.mul(pair, i64(2)), tile))
             if self.has_rows_along_depth:
                 lines = self._rows(b, pointer, base, first, step)
             else:
@@ -99,8 +137,7 @@ class TilePacking:
             mask = leading_lanes(b, self.step, b.sub(i64(count(self.depth)), depth))
         lines = []
         for r in range(ROWS):
-            row = at_most(b, b.add(first, i64(r)), count(self.rows) - 1)
-            at = b.add(here, linear_offset(b, self.rows, row, self.operand))
+            at = b.add(here, linear_offset(b, self.rows, b.add(first, i64(r)), self.operand))
             lines.append(b.bitcast(self._load(b, pointer, at, self.step, mask), _LINE))
         return lines
 
@@ -108,9 +145,6 @@ class TilePacking:
         self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, first: ir.Value, step: ir.Value
     ) -> list[ir.Value]:
         here = b.add(base, linear_offset(b, self.rows, first, self.operand))
-        mask = None
-        if not divides(ROWS, count(self.rows)):
-            mask = leading_lanes(b, ROWS, b.sub(i64(count(self.rows)), first))
         whole, bits = divides(self.step, count(self.depth)), 8 * self.source.dtype.bytes
         lines = []
         for k in range(ROWS):
@@ -120,7 +154,7 @@ class TilePacking:
                 inside = None if whole else b.icmp_signed("<", depth, i64(count(self.depth)))
                 depth = depth if whole else at_most(b, depth, count(self.depth) - 1)
                 at = b.add(here, linear_offset(b, self.depth, depth, self.operand))
-                value = b.zext(self._load(b, pointer, at, ROWS, mask), _LINE)
+                value = b.zext(self._load(b, pointer, at, ROWS, None), _LINE)
                 value = value if inside is None else b.select(inside, value, uniform(_LINE, 0))
                 line = b.or_(line, b.shl(value, uniform(_LINE, bits * p))) if p else value
             lines.append(line)

@@ -18,11 +18,10 @@ from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, l
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
-from xloom.hlo.dtype import f32, s32
+from xloom.hlo.dtype import s32
 from xloom.llvm.loop import allocate
-from xloom.llvm.masked_lanes import leading_lanes
-from xloom.llvm.symbolic_dimension import divides, greatest, least
-from xloom.llvm.types import I8, POINTER, i64
+from xloom.llvm.symbolic_dimension import greatest, least
+from xloom.llvm.types import I8, I64, POINTER, i64
 
 SIDE = 2 * ROWS
 """Rows and columns of what is summed at once: 2 x 2 tiles, of 2 tiles of each operand, which are all registers."""
@@ -46,7 +45,7 @@ _FASTER = 8
 
 def is_tiled(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bool:
     """True when AMX has the products, there are enough of them, and operands lie so that tiles can be made of them."""
-    if not arithmetic.target.has_tiles or arithmetic.dtype not in (f32, s32) or not has_tile_product(a.dtype, b.dtype):
+    if not arithmetic.target.has_tiles or not has_tile_product(a.dtype, b.dtype, arithmetic.dtype):
         return False
     rows, columns = count(product.rows), count(product.columns)
     if rows < _LEAST or columns < _LEAST or rows * columns * count(product.depth) < _LEAST_PRODUCTS:
@@ -54,9 +53,15 @@ def is_tiled(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bo
     return all(x.is_packed for x in _packings(product, a, b))
 
 
+def missing_rows(product: Product) -> int:
+    """Elements behind the left operand that are read, where its lines of rows are a little shorter than a tile."""
+    row = inner(product.rows)
+    return greatest(0, ROWS - row.size) * row.a
+
+
 def _packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePacking]:
     return (
-        TilePacking(a, "a", product.rows, product.depth, by_rows=True),
+        TilePacking(a, "a", product.rows, product.depth, by_rows=True, may_be_read=True),
         TilePacking(b, "b", product.columns, product.depth, by_rows=False),
     )
 
@@ -64,7 +69,8 @@ def _packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePa
 def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b: Array, c: Array) -> None:
     """Adds the phases that pack operands, and one that multiplies."""
     left, right = _packings(product, a, b)
-    rows, columns = _packed(kernel, arithmetic, product, left), None
+    rows = left.source if left.is_in_place else _packed(kernel, arithmetic, product, left)
+    columns = None
     blocks = -(-left.pairs // _BLOCK)
     if left.pairs > _BLOCK or not right.has_rows_along_depth:
         columns = _packed(kernel, arithmetic, product, right)
@@ -123,6 +129,8 @@ class _Multiplication:
         self._is_split = sums is not None
         self._sums = _memory(b, _SUM_BYTES) if sums is None else sums.pointer(phase)
         self._tiles = TileRegisters(b, left.source.dtype, right.source.dtype)
+        self._distances = allocate(b, I64, _STEPS)
+        self._distances.type = POINTER
 
     def emit(self, blocks: int, groups: int, group: int) -> None:
         """The loops over all."""
@@ -131,17 +139,18 @@ class _Multiplication:
         with rolled(b, self._phase.begin, self._phase.end, name="item") as item:
             axes = [Axis(n, 0, 0, 0) for n in (count(product.batch), groups, blocks)]
             number, at, block = digits(b, axes, item)
-            base, target = (linear_offset(b, product.batch, number, x) for x in "bc")
+            bases = [linear_offset(b, product.batch, number, x) for x in "abc"]
             top, side = b.mul(block, i64(_BLOCK)), b.mul(at, i64(group))
             bottom = at_most(b, b.add(top, i64(_BLOCK)), self._left.pairs)
             last = at_most(b, b.add(side, i64(group)), self._right.pairs)
             first_row, first_column = (b.mul(number, i64(x.pairs)) for x in (self._left, self._right))
             with rolled(b, 0, steps, _STEPS, name="depth") as begin:
                 some = at_most(b, b.sub(i64(steps), begin), _STEPS)
+                self._measure(begin, some)
                 if self._local is not None:
-                    self._pack(self._local, base, (side, last), (begin, some))
+                    self._pack(self._local, bases[1], (side, last), (begin, some))
                 with rolled(b, side, last, name="columns") as column, rolled(b, top, bottom, name="rows") as row:
-                    left = _moved(b, self._rows, b.add(b.mul(b.add(first_row, row), i64(steps)), begin), PAIR_BYTES)
+                    lefts = self._places(bases[0], b.add(first_row, row), row)
                     if self._columns is not None:
                         line = b.add(b.mul(b.add(first_column, column), i64(steps)), begin)
                         right = _moved(b, self._columns, line, PAIR_BYTES)
@@ -151,11 +160,28 @@ class _Multiplication:
                     if self._is_split:
                         slot = b.add(b.mul(b.add(first_column, column), i64(self._left.pairs)), row)
                         sums = _moved(b, sums, slot, _SUM_BYTES)
-                    self._multiply(sums, left, right, begin, some)
+                    self._multiply(sums, lefts, right, begin, some)
                     is_last = b.icmp_signed("==", b.add(begin, some), i64(steps))
                     with b.if_then(is_last) if self._is_split else nullcontext():
-                        self._write(sums, target, row, column)
+                        self._write(sums, bases[2], row, column)
         self._tiles.end()
+
+    def _measure(self, begin: ir.Value, some: ir.Value) -> None:
+        """Keeps how far the steps of a part of the depth lie from the first of all."""
+        b, left = self._b, self._left
+        with rolled(b, 0, some, name="k") as k:
+            step = b.add(begin, k)
+            distance = left.distance(b, step) if left.is_in_place else b.mul(step, i64(PAIR_BYTES))
+            b.store(distance, b.gep(self._distances, [k], inbounds=True, source_etype=I64))
+
+    def _places(self, base: ir.Value, pair: ir.Value, row: ir.Value) -> list[ir.Value]:
+        """Where the tiles of a pair of rows begin, which is number `pair` of those of all batches."""
+        b, left = self._b, self._left
+        if left.is_in_place:
+            tiles = (b.add(b.mul(row, i64(2)), i64(n)) for n in (0, 1))
+            return [left.place(b, self._rows, base, tile) for tile in tiles]
+        first = _moved(b, self._rows, b.mul(pair, i64(left.steps)), PAIR_BYTES)
+        return [_moved(b, first, i64(n), TILE_BYTES) for n in (0, 1)]
 
     def _pack(
         self,
@@ -173,9 +199,12 @@ class _Multiplication:
             here = _moved(b, local, b.add(b.mul(pair, i64(_STEPS)), step), PAIR_BYTES)
             self._right.put(b, self._source, base, b.add(side, pair), b.add(begin, step), here)
 
-    def _multiply(self, sums: ir.Value, left: ir.Value, right: ir.Value, begin: ir.Value, some: ir.Value) -> None:
+    def _multiply(
+        self, sums: ir.Value, lefts: list[ir.Value], right: ir.Value, begin: ir.Value, some: ir.Value
+    ) -> None:
         """Adds a part of the depth to sums in memory, which are [row][column]."""
-        b, tiles = self._b, self._tiles
+        b, tiles, left = self._b, self._tiles, self._left
+        stride = i64(inner(left.rows).a * left.source.dtype.bytes if left.is_in_place else ROW_BYTES)
         places = [
             b.gep(sums, [i64(row * 2 * TILE_BYTES + column * ROW_BYTES)], inbounds=True, source_etype=I8)
             for row in (0, 1)
@@ -188,42 +217,39 @@ class _Multiplication:
                         tiles.clear(tile)
                 with is_later:
                     for tile, place in enumerate(places):
-                        tiles.load(tile, place, 2 * ROW_BYTES)
+                        tiles.load(tile, place, i64(2 * ROW_BYTES))
         else:
             for tile in range(4):
                 tiles.clear(tile)
         with rolled(b, 0, some, name="k") as k:
-            lefts, rights = (
-                [_moved(b, _moved(b, pointer, k, PAIR_BYTES), i64(n), TILE_BYTES) for n in (0, 1)]
-                for pointer in (left, right)
-            )
-            tiles.load(4, lefts[0], ROW_BYTES)
-            tiles.load(6, rights[0], ROW_BYTES)
+            distance = b.load(b.gep(self._distances, [k], inbounds=True, source_etype=I64), typ=I64)
+            here = [_moved(b, pointer, distance, 1) for pointer in lefts]
+            rights = [_moved(b, _moved(b, right, k, PAIR_BYTES), i64(n), TILE_BYTES) for n in (0, 1)]
+            tiles.load(4, here[0], stride)
+            tiles.load(6, rights[0], i64(ROW_BYTES))
             tiles.multiply_add(0, 4, 6)
-            tiles.load(7, rights[1], ROW_BYTES)
+            tiles.load(7, rights[1], i64(ROW_BYTES))
             tiles.multiply_add(1, 4, 7)
-            tiles.load(5, lefts[1], ROW_BYTES)
+            tiles.load(5, here[1], stride)
             tiles.multiply_add(2, 5, 6)
             tiles.multiply_add(3, 5, 7)
         for tile, place in enumerate(places):
-            tiles.store(tile, place, 2 * ROW_BYTES)
+            tiles.store(tile, place, i64(2 * ROW_BYTES))
 
     def _write(self, sums: ir.Value, target: ir.Value, row: ir.Value, column: ir.Value) -> None:
         """Stores sums in the result."""
         b, arithmetic, c = self._b, self._arithmetic, self._c
-        rows, columns = (count(x) for x in (self._product.rows, self._product.columns))
-        first, left = b.mul(row, i64(SIDE)), b.mul(column, i64(SIDE))
         line = inner(self._product.rows).c
-        start = b.add(b.add(target, b.mul(first, i64(line))), left)
-        masks: list[ir.Value | None] = [None, None]
-        if not divides(SIDE, columns):
-            masks = [leading_lanes(b, ROWS, b.sub(i64(columns - n), left)) for n in (0, ROWS)]
-        with rolled(b, 0, at_most(b, b.sub(i64(rows), first), SIDE), name="row") as r:
-            for tile, mask in enumerate(masks):
-                at = b.add(b.mul(r, i64(SIDE)), i64(tile * ROWS))
-                value = arithmetic.load(b, sums, arithmetic.dtype, at, ROWS)
-                to = b.add(b.add(start, b.mul(r, i64(line))), i64(tile * ROWS))
-                arithmetic.store(b, self._target, c.dtype, to, value, mask)
+        lefts = [self._right.first_row(b, b.add(b.mul(column, i64(2)), i64(n))) for n in (0, 1)]
+        with rolled(b, 0, 2, name="tile") as tile:
+            first = self._left.first_row(b, b.add(b.mul(row, i64(2)), tile))
+            start = b.add(target, b.mul(first, i64(line)))
+            with rolled(b, 0, least(ROWS, self._left.line), name="row") as r:
+                at = b.mul(b.add(b.mul(tile, i64(ROWS)), r), i64(SIDE))
+                to = b.add(start, b.mul(r, i64(line)))
+                for n, left in enumerate(lefts):
+                    value = arithmetic.load(b, sums, arithmetic.dtype, b.add(at, i64(n * ROWS)), ROWS)
+                    arithmetic.store(b, self._target, c.dtype, b.add(to, left), value)
 
 
 def _moved(b: ir.IRBuilder, pointer: ir.Value, number: ir.Value, nbytes: int) -> ir.Value:

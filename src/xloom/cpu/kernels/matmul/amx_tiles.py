@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from xloom.hlo.dtype import DType
+from xloom.hlo.dtype import DType, bf16, f32, s32
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.intrinsics import overloaded
-from xloom.llvm.types import I8, I64, VOID
+from xloom.llvm.types import I8, VOID
 
 ROWS = 16
 """Rows of a tile, and packed elements in one."""
@@ -29,9 +29,9 @@ _PRODUCTS = {
 """Instructions by what the tiles have."""
 
 
-def has_tile_product(a: DType, b: DType) -> bool:
-    """True when there are products of tiles of such elements."""
-    return (a.name, b.name) in _PRODUCTS
+def has_tile_product(a: DType, b: DType, sums: DType) -> bool:
+    """True when there are products of tiles of such elements that are added up in such sums."""
+    return (a.name, b.name) in _PRODUCTS and sums is (f32 if a is bf16 else s32)
 
 
 class TileRegisters:
@@ -56,13 +56,13 @@ class TileRegisters:
         """Sets a tile to zeros."""
         self._call("tilezero", I8(tile))
 
-    def load(self, tile: int, pointer: ir.Value, stride: int) -> None:
-        """Loads a tile whose rows lie so many bytes apart."""
-        self._call("tileloadd64", I8(tile), pointer, I64(stride))
+    def load(self, tile: int, pointer: ir.Value, stride: ir.Value) -> None:
+        """Loads a tile whose rows lie so many bytes (i64) apart."""
+        self._call("tileloadd64", I8(tile), pointer, stride)
 
-    def store(self, tile: int, pointer: ir.Value, stride: int) -> None:
-        """Stores a tile to rows that lie so many bytes apart."""
-        self._call("tilestored64", I8(tile), pointer, I64(stride))
+    def store(self, tile: int, pointer: ir.Value, stride: ir.Value) -> None:
+        """Stores a tile to rows that lie so many bytes (i64) apart."""
+        self._call("tilestored64", I8(tile), pointer, stride)
 
     def multiply_add(self, sums: int, left: int, right: int) -> None:
         """sums += left * right."""

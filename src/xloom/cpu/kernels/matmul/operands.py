@@ -33,15 +33,17 @@ class Array:
     dtype: DType
     is_made: bool = False
     """True when a function makes lines of it: then the pointer is to what `call_lines` takes."""
+    slack: int = 0
+    """Elements behind its own that may be read, whatever they are."""
 
     def pointer(self, phase: PhaseBuilder) -> ir.Value:
         """The pointer to its elements in a phase; to the context of `call_lines` where a function makes them."""
         return getattr(phase, self.kind)(self.number)
 
 
-def new_array(kernel: Kernel, dtype: DType, size: int) -> Array:
-    """Scratch memory for `size` elements."""
-    return Array("scratch", kernel.add_scratch(max(1, size) * dtype.bytes), dtype)
+def new_array(kernel: Kernel, dtype: DType, size: int, slack: int = 0) -> Array:
+    """Scratch memory for `size` elements, and `slack` ones behind them."""
+    return Array("scratch", kernel.add_scratch((max(1, size) + slack) * dtype.bytes), dtype, slack=slack)
 
 
 def converted_array(kernel: Kernel, source: Array, size: int, target: Array, through: DType | None = None) -> None:
