@@ -7,9 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+import xloom as xl
 from xloom.torch import compile_backend
 from xloom.torch.ahead import export
+from xloom.torch.frozen.division import divided
 from xloom.torch.frozen.kept_values import KeptValues
+from xloom.torch.frozen.narrow_weights import widen_last
 
 
 def network(channels: int = 8) -> Any:
@@ -256,3 +259,20 @@ def test_unknown_options_are_refused():
     compiled = torch.compile(network(), backend="xloom", options={"freeze": True})
     with pytest.raises(Exception, match=r"no option 'freeze'.*it has freezing"):
         compiled(images())
+
+
+def test_narrow_weights_are_kept_narrow():
+    text = """HloModule m
+ENTRY e {
+  x = f32[1,9,9,8] parameter(0)
+  w = bf16[4,8,3,3] parameter(1)
+  wide = f32[4,8,3,3] convert(w)
+  last = f32[3,3,8,4] transpose(wide), dimensions={2,3,1,0}
+  ROOT y = f32[1,7,7,4] convolution(x, last), window={size=3x3}, dim_labels=b01f_01io->b01f
+}"""
+    module = xl.parse(text)
+    widen_last(module.entry, {1})
+    xl.verify(module)
+    division = divided(module, {1})
+    assert division is not None
+    assert [str(s.dtype) for s in division.weights.entry.root.shape.elements] == ["bf16"]

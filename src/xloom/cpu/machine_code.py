@@ -34,7 +34,7 @@ def serialized(
     verify(module)  # native code of an invalid module could touch memory that is not its own
     with without_collector(), ObjectFiles(thread_count(), target) as codes:
         with trace.span("passes", "compile"):
-            ready = prepared(module)
+            ready = prepared(module, target=target)
         with trace.span("LLVM IR", "compile"):  # of which machine code is made meanwhile
             _, assignment, program = lowered(ready, target, builder, partial(_add_kernel, codes))
         codes.add(program.main, program.main_pipeline, is_last=True)

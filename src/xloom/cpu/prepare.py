@@ -13,10 +13,12 @@ from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
 from xloom.codegen.fusion.scatter_operand_fusion import ScatterOperandFusion
 from xloom.cpu.kernels.call_rules import MOST_PIVOTS
 from xloom.hlo.module import Module
+from xloom.llvm.target import Target, process_target
 from xloom.passes.dead_initial_value import DeadInitialValue
 from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
+from xloom.passes.narrow_operands import NarrowOperands
 from xloom.passes.torch_linalg import TorchFactorisations
 
 _FIRST = (TorchFactorisations(MOST_PIVOTS),)
@@ -29,7 +31,11 @@ _OWN = (
 )
 
 
-def prepared(module: Module, hooks: Sequence[Hook] = ()) -> Module:
-    """A copy of `module` in the form that the planner takes, as `codegen.preparation` says."""
+def prepared(module: Module, hooks: Sequence[Hook] = (), target: Target | None = None) -> Module:
+    """A copy of `module` in the form that the planner takes, as `codegen.preparation` says.
+
+    It is what is best for the `target`, which is the process's if it is None, and runs on all.
+    """
     first = _FIRST if active() is None else ()  # which watches calls as they are
-    return preparation.prepared(module, hooks, _OWN, first)
+    own = (NarrowOperands(), *_OWN) if (target or process_target()).has_tiles else _OWN
+    return preparation.prepared(module, hooks, own, first)

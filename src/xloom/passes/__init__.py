@@ -28,6 +28,7 @@ from xloom.passes.layout_simplification import LayoutSimplification
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
 from xloom.passes.mask_sharing import MaskSharing
+from xloom.passes.narrow_operands import NarrowOperands
 from xloom.passes.ordered_operand_rounding import OrderedOperandRounding
 from xloom.passes.outline import Outline, Outlined, outline_pattern
 from xloom.passes.partitioning import SpmdPartitioning
@@ -76,6 +77,7 @@ __all__ = [
     "LinearAlgebraBlocking",
     "LinearAlgebraWidening",
     "MaskSharing",
+    "NarrowOperands",
     "OrderedOperandRounding",
     "Outline",
     "Outlined",

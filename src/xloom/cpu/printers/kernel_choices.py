@@ -22,7 +22,7 @@ def kernel_choices_text(module: Module, names: Sequence[str] = (), target: Targe
 
     Raises XloomError for a name that the prepared module has not, LoweringError for what has no native code.
     """
-    _, assignment, program = lowered(prepared(module), target or process_target())
+    _, assignment, program = lowered(prepared(module, target=target), target or process_target())
     wanted = checked_names(assignment.entry.computation.module, names)
     lines: list[str] = []
     shown: set[str] = set()

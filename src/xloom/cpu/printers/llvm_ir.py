@@ -28,7 +28,7 @@ def asm_text(module: Module, target: Target | None = None) -> str:
 
 
 def _text(module: Module, target: Target, comment: str, shown: Callable[[str, jit.PassPipeline], str]) -> str:
-    _, _, program = lowered(prepared(module), target)
+    _, _, program = lowered(prepared(module, target=target), target)
     makes = _makers(program)
     parts = [f"{comment} {MAIN}: the entry function\n{shown(program.main, program.main_pipeline)}"]
     for name, kernels in program.modules.items():

@@ -18,7 +18,7 @@ def loop_ir_text(module: Module, target: Target | None = None) -> str:
 
     Raises LoweringError for what has no native code.
     """
-    _, _, program = lowered(prepared(module), target or process_target())
+    _, _, program = lowered(prepared(module, target=target), target or process_target())
     parts = []
     for thunk, code in program.code.items():
         if code.nest is None:

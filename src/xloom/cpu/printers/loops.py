@@ -42,7 +42,7 @@ _HEAD = """\
 
 def loops_text(module: Module, target: Target | None = None) -> str:
     """The program that `module` is compiled to, as pseudo-code. Raises LoweringError for what has no native code."""
-    schedule, assignment, program = lowered(prepared(module), target or process_target())
+    schedule, assignment, program = lowered(prepared(module, target=target), target or process_target())
     body = run(_Program(assignment, program).schedule_lines(schedule))
     lines = [f"{_HEAD}\nENTRY %{schedule.computation.name}:", *_indented(body)]
     return "\n".join([*lines, f"  return {', '.join(map(array_name, schedule.root))}"]) + "\n"

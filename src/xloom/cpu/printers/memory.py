@@ -26,7 +26,7 @@ def memory_text(module: Module, target: Target | None = None) -> str:
     "aliased" are results that lie in the memory of donated arguments.
     Raises LoweringError for what has no native code.
     """
-    _, assignment, program = lowered(prepared(module), target or process_target())
+    _, assignment, program = lowered(prepared(module, target=target), target or process_target())
     memory = CompiledMemoryStats.of(assignment, program)
     lines = [
         f"{name:12}{bytes_text(count):>12}"

@@ -26,7 +26,7 @@ from xloom.trampoline import Nested, run
 
 def schedule_text(module: Module, target: Target | None = None) -> str:
     """The schedule that `module` is compiled to. Raises LoweringError for what has no native code."""
-    schedule, assignment, program = lowered(prepared(module), target or process_target())
+    schedule, assignment, program = lowered(prepared(module, target=target), target or process_target())
     return _Schedule(assignment, program).text(schedule)
 
 

@@ -16,7 +16,10 @@ def put_in_panels(computation: Computation, static: Collection[int]) -> None:
     """Has convolutions read filters that are computed of `static` parameters in panels."""
     weights, make, target = computed_of(computation, static), Rewriter(computation).make, process_target()
     for i in computation.post_order():
-        width = useful_width(i, target) if i.opcode == "convolution" and i.operands[1] in weights else 0
+        if i.opcode != "convolution" or i.operands[1] not in weights:
+            continue
+        is_narrow = target.has_tiles and i.operands[1].opcode == "convert"  # of what AMX multiplies as it is
+        width = 0 if is_narrow else useful_width(i, target)
         if width:
             x, w = i.operands
             *lead, outputs = w.shape.dims

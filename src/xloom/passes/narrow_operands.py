@@ -1,0 +1,43 @@
+"""Products of bf16 that are converted to f32 first, where kernels multiply bf16 and add up in f32 faster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xloom.hlo.dtype import bf16, f32
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+from xloom.passes.base import Pass, register
+from xloom.passes.replacement import replace_each
+from xloom.passes.rewrite import Rewriter, RuleTable
+
+rule = RuleTable()
+
+
+@register
+@dataclass(frozen=True)
+class NarrowOperands(Pass):
+    """Has products and convolutions read bf16 in place of the same numbers in f32.
+
+    Each product of two bf16 is one of f32, so that only the order of the sums is another.
+    """
+
+    name = "narrow-operands"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        return replace_each(module, rule)
+
+
+# f(convert(x), convert(y)) == f(x, y); with sums in f32, of bf16
+@rule("dot", "convolution")
+def _narrowed(i: Instruction, rw: Rewriter) -> Instruction | None:
+    if i.shape.dtype is not f32 or i.backend_config or not all(map(_is_widened, i.operands)):
+        return None
+    if i.opcode == "convolution" and max(i["feature_group_count"], i["batch_group_count"]) > 1:
+        return None
+    return rw.make(i.opcode, i.shape, [o.operands[0] for o in i.operands], **i.attrs)
+
+
+def _is_widened(i: Instruction) -> bool:
+    return i.opcode == "convert" and i.operands[0].shape.dtype is bf16
