@@ -3,14 +3,17 @@
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import xloom as xl
+from xloom.llvm.target import process_target
 from xloom.torch import compile_backend
 from xloom.torch.ahead import export
 from xloom.torch.frozen.division import divided
+from xloom.torch.frozen.filter_lines import put_in_lines
 from xloom.torch.frozen.kept_values import KeptValues
 from xloom.torch.frozen.narrow_weights import widen_last
 
@@ -276,3 +279,19 @@ ENTRY e {
     division = divided(module, {1})
     assert division is not None
     assert [str(s.dtype) for s in division.weights.entry.root.shape.elements] == ["bf16"]
+
+
+@pytest.mark.skipif(not process_target().has_tiles, reason="no AMX")
+def test_filters_of_bf16_lie_in_lines():
+    text = """HloModule m
+ENTRY e {
+  x = bf16[1,9,9,32] parameter(0)
+  w = bf16[3,3,32,48] parameter(1)
+  ROOT y = f32[1,7,7,48] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f
+}"""
+    module, before = xl.parse(text), xl.parse(text)
+    put_in_lines(module.entry, {1})
+    assert module.entry.root["dim_labels"].kernel_output_feature == 0
+    r = torch.Generator().manual_seed(0)
+    arguments = [torch.randn(i.shape.dims, generator=r).numpy().astype("bfloat16") for i in before.entry.parameters]
+    np.testing.assert_allclose(xl.evaluate(module, *arguments), xl.evaluate(before, *arguments), rtol=1e-5, atol=1e-4)

@@ -9,6 +9,7 @@ import torch
 
 from xloom.passes import run_passes
 from xloom.torch.frozen.division import divided
+from xloom.torch.frozen.filter_lines import put_in_lines
 from xloom.torch.frozen.filter_panels import put_in_panels
 from xloom.torch.frozen.narrow_weights import widen_last
 from xloom.torch.frozen.scale_folding import fold_scales
@@ -33,6 +34,7 @@ def frozen(translated: Translated, weights: Collection[int]) -> Translated:
     run_passes(module, f"channels-last,{_SIMPLIFICATION}", verify=False)
     widen_last(module.entry, static)
     put_in_panels(module.entry, static)
+    put_in_lines(module.entry, static)
     division = divided(module, static)
     if division is None:
         return replace(translated, module=module)
