@@ -10,6 +10,7 @@ import math
 from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.target import process_target
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.matmul import product
 from xloom.torch.lowering.registry import lowers
@@ -107,6 +108,8 @@ def attention(g: Graph, query, key, value, dropout_p: float, is_causal: bool, at
     total = g.reduce_with(weights, "add", 0, [3])
     sees_nothing = g.compare(total, g.full_like(total, 0), direction="EQ")
     total = g.select(sees_nothing, g.full_like(total, 1), total)  # such rows are 0, as is their logarithm
+    if value.shape.dtype is dt.bf16 and process_target().has_tiles:  # as PyTorch's kernel does, too
+        weights = g.widened(g.cast(weights, dt.bf16))
     wide = _matmul(g, weights, g.widened(value))
     divisor = g.broadcast(total, shape=wide.shape, dimensions=(0, 1, 2))
     return [g.cast(g.divide(wide, divisor), query.shape.dtype), g.add(top, g.log(total))]
