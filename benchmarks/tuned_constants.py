@@ -374,10 +374,13 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.convolution.filter_panels._LARGE",
         "cpu.kernels.convolution.filter_panels._WIDTHS",
     ),
-    "of LU factors of matrices that are small, or come several at a time": (
+    "of LU and QR factors of matrices that are small, or come several at a time": (
         "cpu.kernels.call_rules.MOST_PIVOTS",
-        "cpu.kernels.linalg.lu._FLOPS",
+        "cpu.kernels.linalg.matrix_scratch._FLOPS",
         "cpu.kernels.linalg.pivots._EXCHANGES",
+        "cpu.kernels.linalg.reflections.ROWS",
+        "cpu.kernels.linalg.reflections._NEAR",
+        "cpu.kernels.linalg.reflections._PANELS",
     ),
     "only in code for processors without AVX-512": (
         "cpu.kernels.convolution.blocks._APART",
@@ -543,7 +546,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.convolution.edges._STACK_BYTES",
         "cpu.kernels.fft.batched_transform._STACK",
         "cpu.kernels.linalg.cholesky._STACK",
-        "cpu.kernels.linalg.lu._STACK",
+        "cpu.kernels.linalg.matrix_scratch._STACK",
         "cpu.kernels.sort.radix._STACK_BYTES",
         "cpu.kernels.sort.top_k._GREATEST",
         "cpu.kernels.sort.vectors._STACK_BYTES",

@@ -232,7 +232,7 @@ def cholesky(dtype: str, dims: Sequence[int], *, lower: bool = True) -> str:
 
 def lapack_call(name: str, dtype: str, operands: Sequence[str], results: Sequence[str], attributes: str = "") -> str:
     """A call of a routine of LAPACK's as JAX makes it: columns lie one after another."""
-    letter = {"f32": "s", "f64": "d", "c64": "c"}[dtype]
+    letter = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}[dtype]
 
     def shape(text: str) -> str:
         rank = text.count(",") + 1 if "[]" not in text else 0

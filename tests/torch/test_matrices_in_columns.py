@@ -65,10 +65,25 @@ BY_LU = {
 }
 
 
-@pytest.mark.parametrize("function", BY_LU)
+BY_QR = {
+    "qr": lambda a, b: torch.linalg.qr(a),
+    "qr complete": lambda a, b: torch.linalg.qr(a.detach()[..., :2], "complete"),
+    "qr wide": lambda a, b: torch.linalg.qr(a[..., :2, :]),
+    "r": lambda a, b: torch.linalg.qr(a.detach(), "r")[1],
+    "geqrf": lambda a, b: torch.geqrf(a.detach()),
+    "householder_product": lambda a, b: torch.linalg.householder_product(*torch.geqrf(a.detach())),
+    "ormqr": lambda a, b: torch.ormqr(*torch.geqrf(a.detach()), b),
+    "ormqr adjoint": lambda a, b: torch.ormqr(*torch.geqrf(a.detach()), b, transpose=True),
+    "ormqr right": lambda a, b: torch.ormqr(*torch.geqrf(a.detach()), b.mT, left=False),
+    "ormqr right adjoint": lambda a, b: torch.ormqr(*torch.geqrf(a.detach()), b.mT, left=False, transpose=True),
+}
+BY_FACTORS = BY_LU | BY_QR
+
+
+@pytest.mark.parametrize("function", BY_FACTORS)
 @pytest.mark.parametrize("dims", [(3, 3), (4, 9, 9), (2, 70, 70)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
-def test_what_is_made_of_lu_factors(function, dims, dtype):
+def test_what_is_made_of_factors(function, dims, dtype):
     from xloom.torch.compile_backend import traced
 
     torch.manual_seed(0)
@@ -76,10 +91,11 @@ def test_what_is_made_of_lu_factors(function, dims, dtype):
 
     def values(door):
         x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
-        results = door(BY_LU[function])(x, y)
+        results = door(BY_FACTORS[function])(x, y)
         results = results if isinstance(results, tuple) else (results,)
         total = torch.stack([(r.abs() ** 2).sum().log() for r in results]).sum()
-        return *results, *torch.autograd.grad(total, (x, y), allow_unused=True)
+        gradients = torch.autograd.grad(total, (x, y), allow_unused=True) if total.requires_grad else ()
+        return *results, *gradients
 
     for found, expected in zip(values(traced), values(lambda f: f), strict=True):
         if expected is not None:

@@ -1,5 +1,5 @@
-"""What is done to a module before it is planned: what every backend does, what torch makes of small LU factors by
-kernels, large linear algebra by blocks, convolutions of spread inputs as pads, and products and scatters fused with
+"""What is done to a module before it is planned: what every backend does, what torch makes of small LU and QR factors
+by kernels, large linear algebra by blocks, convolutions of spread inputs as pads, and products and scatters fused with
 their operands.
 """
 

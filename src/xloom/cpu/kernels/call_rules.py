@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 from xloom.calls.buffers import operand_shapes
 from xloom.calls.jaxlib_handlers import is_replaced
 from xloom.calls.registry import ABIS, is_registered
 from xloom.calls.sanitizer import active
+from xloom.calls.typed_ffi.attributes import parse_attributes
+from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.kernel_modules.kernel import Rule
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-from xloom.passes.torch_linalg.torch_factorisations import has_few_pivots
+from xloom.passes.torch_linalg.torch_factorisations import are_few_pivots
 
 MOST_PIVOTS = 512
 """Up to which a kernel factors faster than LAPACK; of complex numbers, half of them."""
-_LU = re.compile("lapack_[sdcz]getrf_ffi")
+_LAPACK = re.compile("lapack_[sdcz]([a-z]+)_ffi")
 _PERMUTATION = "cu_lu_pivots_to_permutation"
 
 
@@ -28,16 +31,36 @@ def call_rule(call: Instruction) -> Rule | None:
         from xloom.cpu.kernels.linalg.pivots import permutation
 
         return permutation
-    if _LU.fullmatch(target) and _has_kernel(operand_shapes(call)[0], call) and not is_replaced(target):
-        from xloom.cpu.kernels.linalg.lu import lu
+    found = _LAPACK.fullmatch(target)
+    name = _RULES.get(found[1]) if found else None
+    if name is None or not _has_kernel(call) or is_replaced(target):
+        return None
+    module, _, function = name.partition(":")
+    return getattr(import_module(f"xloom.cpu.kernels.linalg.{module}"), function)
 
-        return lu
-    return None
+
+_RULES = {
+    "geqrf": "qr:qr",
+    "getrf": "lu:lu",
+    "orgqr": "reflection_products:unitary",
+    "ormqr": "reflection_products:product",
+    "ungqr": "reflection_products:unitary",
+    "unmqr": "reflection_products:product",
+}
+"""By routines of LAPACK, where the rules are, whose files are not imported before they are needed."""
 
 
-def _has_kernel(matrix: Shape, call: Instruction) -> bool:
+def _has_kernel(call: Instruction) -> bool:
     """Of matrices in rows LAPACK factors the transposes."""
+    routine = call["custom_call_target"]
+    operands, (first, *_) = operand_shapes(call), leaf_shapes(call.shape)
+    if routine.endswith("mqr_ffi") and not parse_attributes(call.backend_config)["left"]:
+        return False
+    matrices = [operands[0], first, *operands[2:]]
+    factors = min(operands[0].dims[-2:]) if len(operands) == 1 else operands[1].dims[-1]
+    return all(map(_is_in_columns, matrices)) and are_few_pivots(factors, first.dtype, MOST_PIVOTS)
+
+
+def _is_in_columns(matrix: Shape) -> bool:
     *outer, row, column = range(matrix.rank)
-    in_columns = (*outer, column, row)
-    is_factored = matrix.major_to_minor == call.shape.elements[0].major_to_minor == in_columns
-    return is_factored and has_few_pivots(matrix, MOST_PIVOTS)
+    return matrix.major_to_minor == (*outer, column, row)

@@ -11,11 +11,11 @@ from xloom.cpu.kernels.linalg.lanes import Number
 from xloom.cuda.kernel import THREADS, WARP, DeviceKernel, strided
 from xloom.cuda.kernels.block_all_reduce import BlockAllReduce
 from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place, Variable
-from xloom.cuda.kernels.power_of_two import scaling
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.shape import Shape
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
+from xloom.llvm.power_of_two import scaling
 from xloom.llvm.types import I1, I64
 
 _GROUPS = THREADS // WARP

@@ -19,13 +19,13 @@ from xloom.cpu.kernels.linalg.lanes import Lanes, Number
 from xloom.cuda.kernel import WARP, DeviceKernel, strided
 from xloom.cuda.kernels.block_all_reduce import BlockAllReduce
 from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel, Place, Variable
-from xloom.cuda.kernels.power_of_two import scaling
 from xloom.cuda.lowering import ThunkLowering
 from xloom.cuda.warp_reduction import sums_in_warp
 from xloom.hlo.dtype import DType, s32
 from xloom.llvm import element_access
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
+from xloom.llvm.power_of_two import scaling
 from xloom.llvm.types import I1, I32, I64
 
 SWEEPS = 30

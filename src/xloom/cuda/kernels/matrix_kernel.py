@@ -11,11 +11,11 @@ from llvmlite import ir
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cpu.kernels.linalg.lanes import Lanes, Number, inverse
 from xloom.cuda.kernel import DeviceKernel, KernelBuilder, strided
-from xloom.cuda.kernels.power_of_two import scaling
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.dtype import DType
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
+from xloom.llvm.power_of_two import scaling
 from xloom.llvm.types import I32, I64
 
 

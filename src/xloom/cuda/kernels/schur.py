@@ -16,7 +16,6 @@ from xloom.cpu.kernels.linalg.lanes import Number
 from xloom.cuda.kernel import THREADS, DeviceKernel, strided
 from xloom.cuda.kernels.block_all_reduce import BlockAllReduce
 from xloom.cuda.kernels.matrix_kernel import Matrix, Place, Variable
-from xloom.cuda.kernels.power_of_two import scaling
 from xloom.cuda.kernels.similarity import Reflection, SimilarityKernel
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.dtype import s32
@@ -24,6 +23,7 @@ from xloom.hlo.shape import Shape
 from xloom.llvm import element_access
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
+from xloom.llvm.power_of_two import scaling
 from xloom.llvm.routine import repeat
 from xloom.llvm.types import I1, I32, I64
 

@@ -10,8 +10,8 @@ from llvmlite import ir
 from xloom.cpu.kernels.linalg.lanes import Number
 from xloom.cuda.kernel import strided
 from xloom.cuda.kernels.matrix_kernel import Matrix, MatrixKernel
-from xloom.cuda.kernels.power_of_two import scaling
 from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.power_of_two import scaling
 from xloom.llvm.types import I1, I64
 
 

@@ -38,15 +38,29 @@ class Expansion:
             return [call]
         return [self.rw.make("get-tuple-element", each, [call], index=k) for k, each in enumerate(results)]
 
+    def lapack_in_columns(
+        self, routine: str, operands: Values, results: Sequence[Shape], **options: str | bool
+    ) -> Values:
+        """The same of matrices that lie in columns, as kernels of processors know them."""
+        rank = operands[0].shape.rank
+
+        def laid(shape: Shape) -> Shape:
+            return (
+                shape.with_layout(Layout((rank - 2, rank - 1, *reversed(range(rank - 2)))))
+                if shape.rank == rank
+                else shape
+            )
+
+        found = self.lapack(routine, operands, [*map(laid, results)], **options)
+        call = found[0] if len(results) == 1 else found[0].operands[0]
+        call.attrs["operand_layout_constraints"] = tuple(laid(x.shape) for x in operands)
+        return found
+
     def lu(self, a: Instruction) -> Values:
         """getrf: both factors, pivots and info."""
         *batch, m, n = a.shape.dims
-        outer = len(batch)
-        matrix = a.shape.with_layout(Layout((outer, outer + 1, *reversed(range(outer)))))
-        shapes = [matrix, array_shape(s32, (*batch, min(m, n))), array_shape(s32, batch)]
-        factors, pivots, info = self.lapack("getrf", [a], shapes)
-        factors.operands[0].attrs["operand_layout_constraints"] = (matrix,)
-        return [factors, pivots, info]
+        shapes = [a.shape, array_shape(s32, (*batch, min(m, n))), array_shape(s32, batch)]
+        return self.lapack_in_columns("getrf", [a], shapes)
 
     def solved(self, a: Instruction, right: Instruction) -> tuple[Instruction, Values]:
         """x of a x = right, and what `lu` gives of a: elimination goes on in the columns behind those of a."""

@@ -15,11 +15,11 @@ def _taus(e: Expansion, a: Instruction) -> Shape:
 
 def geqrf(e: Expansion, a: Instruction) -> Values:
     """QR factors, Q as reflections."""
-    return e.lapack("geqrf", [a], [a.shape, _taus(e, a)])
+    return e.lapack_in_columns("geqrf", [a], [a.shape, _taus(e, a)])
 
 
 def _unitary(e: Expansion, a: Instruction, taus: Instruction, shape: Shape) -> Values:
-    return e.lapack("ungqr" if e.dtype.is_complex else "orgqr", [a, taus], [shape])
+    return e.lapack_in_columns("ungqr" if e.dtype.is_complex else "orgqr", [a, taus], [shape])
 
 
 def householder_product(e: Expansion, a: Instruction, taus: Instruction) -> Values:
@@ -117,8 +117,20 @@ def ormqr(
     """A matrix times a product of reflections."""
     if other.shape.dims[:-2] != vectors.shape.dims[:-2]:
         return None
+    if not left:
+        # x q is the adjoint of q* x*
+        other = e.adjoint(other)
+    found = reflected(e, vectors, taus, other, is_adjoint=transpose == left)
+    return [found if left else e.adjoint(found)]
+
+
+def reflected(
+    e: Expansion, vectors: Instruction, taus: Instruction, x: Instruction, *, is_adjoint: bool
+) -> Instruction:
+    """A product of reflections, or its adjoint, times a matrix."""
     routine = "unmqr" if e.dtype.is_complex else "ormqr"
-    return e.lapack(routine, [vectors, taus, other], [other.shape], left=left, transpose=transpose)
+    (found,) = e.lapack_in_columns(routine, [vectors, taus, x], [x.shape], left=True, transpose=is_adjoint)
+    return found
 
 
 def _with_columns(e: Expansion, x: Instruction, width: int) -> Instruction:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xloom.calls.torch_routines import PREFIX
+from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.hlo.shape import Shape
 from xloom.passes.base import Pass, register
 from xloom.passes.replacement import replace_each
 from xloom.passes.rewrite import Rewriter, RuleTable
@@ -22,7 +22,8 @@ from xloom.passes.torch_linalg.expansion import Expansion, Values
 class TorchFactorisations(Pass):
     """Makes calls of LAPACK of `xloom.torch.*`, of those which kernels of ours do as torch has them.
 
-    With `most_pivots`, those alone that take LU factors, of so many pivots at most, or of half of them if complex.
+    With `most_pivots`, those alone that take LU or QR factors, of so many pivots or reflections at most, or of half of
+    them if complex.
     """
 
     most_pivots: int = 0
@@ -40,7 +41,7 @@ class TorchFactorisations(Pass):
         name = target.removeprefix(PREFIX) if target.startswith(PREFIX) else ""
         if name not in _EXPANSIONS or not all(operand.shape.size for operand in call.operands):
             return None
-        if self.most_pivots and not (name in _OF_LU and has_few_pivots(call.operands[0].shape, self.most_pivots)):
+        if self.most_pivots and not (name in _BY_PIVOTS and self._has_few_pivots(name, call)):
             return None
         found = _EXPANSIONS[name](Expansion(call, rw), *call.operands, **json.loads(call.backend_config))
         if found is None:
@@ -50,10 +51,15 @@ class TorchFactorisations(Pass):
             return value
         return rw.make("tuple", call.shape, found)
 
+    def _has_few_pivots(self, name: str, call: Instruction) -> bool:
+        matrix = call.operands[0].shape
+        pivots = call.operands[1].shape.dims[-1] if name in _OF_REFLECTIONS else min(matrix.dims[-2:])
+        return are_few_pivots(pivots, matrix.dtype, self.most_pivots)
 
-def has_few_pivots(matrix: Shape, most: int) -> bool:
-    """Whether a matrix has `most` pivots, or half of them if it is complex, or fewer."""
-    return min(matrix.dims[-2:]) <= (most // 2 if matrix.dtype.is_complex else most)
+
+def are_few_pivots(pivots: int, dtype: DType, most: int) -> bool:
+    """Whether they are `most`, or half of them if they are complex, or fewer."""
+    return pivots <= (most // 2 if dtype.is_complex else most)
 
 
 _EXPANSIONS: dict[str, Callable[..., Values | None]] = {
@@ -76,7 +82,17 @@ _EXPANSIONS: dict[str, Callable[..., Values | None]] = {
     "ormqr": factors.ormqr,
 }
 """By operators of ATen."""
-_OF_LU = frozenset(
-    ["_linalg_det", "_linalg_slogdet", "_linalg_solve_ex", "linalg_inv_ex"]
-    + ["linalg_lu", "linalg_lu_factor_ex", "linalg_lu_solve", "lu_unpack"]
-)
+_OF_REFLECTIONS = frozenset(["linalg_householder_product", "ormqr"])
+"""Which take QR factors."""
+_BY_PIVOTS = _OF_REFLECTIONS | {
+    "_linalg_det",
+    "_linalg_slogdet",
+    "_linalg_solve_ex",
+    "geqrf",
+    "linalg_inv_ex",
+    "linalg_lu",
+    "linalg_lu_factor_ex",
+    "linalg_lu_solve",
+    "linalg_qr",
+    "lu_unpack",
+}

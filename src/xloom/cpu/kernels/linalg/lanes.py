@@ -72,6 +72,12 @@ class Lanes:
         imag = fma(b, b.fneg(y[1]), z[0], fma(b, b.fneg(y[0]), z[1], x[1]))
         return [real, imag]
 
+    def plus_product(self, b: ir.IRBuilder, x: Number, y: Number, z: Number) -> Number:
+        """x + y z, lane by lane."""
+        if self.parts == 1:
+            return [self.fma(b, y[0], z[0], x[0])]
+        return self.minus_product(b, x, [b.fneg(part) for part in y], z)
+
     def fma(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
         """x y + z of vectors of parts."""
         element = "f64" if self.dtype.real.bits == 64 else "f32"
@@ -103,6 +109,11 @@ def load_scalar(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: Any, co
         return [real]
     imag = b.load(b.gep(address, [I64(1)], inbounds=True, source_etype=kind), typ=kind)
     return [real, b.fneg(imag) if conjugate else imag]
+
+
+def selected(b: ir.IRBuilder, mask: ir.Value, number: Number, other: Number) -> Number:
+    """A number where a mask is true, another elsewhere."""
+    return [b.select(mask, x, y) for x, y in zip(number, other, strict=True)]
 
 
 def inverse(b: ir.IRBuilder, z: Number) -> Number:

@@ -14,22 +14,18 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.linalg.lanes import Lanes, Number, load_scalar
+from xloom.cpu.kernels.linalg.lanes import Lanes, Number, load_scalar, selected
+from xloom.cpu.kernels.linalg.matrix_scratch import each_matrix
+from xloom.cpu.kernels.linalg.padded_rows import PaddedRows
 from xloom.cpu.kernels.linalg.tile_transpose import SquareTile
 from xloom.hlo.instruction import Instruction
 from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic, overloaded
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.masked_lanes import masked_load, masked_store
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.register_transpose import transposed
-from xloom.llvm.types import I8, I32, I64, element_pointer
-from xloom.llvm.vectors import constant_vector, first_lanes, splat, uniform
-
-_FLOPS = 500_000
-"""Of one thread in about 20 µs."""
-_STACK = 1 << 16
-"""Bytes up to which a matrix and its panel lie on the stack."""
+from xloom.llvm.types import I32, I64, element_pointer
+from xloom.llvm.vectors import constant_vector, splat, uniform
 
 
 def lu(kernel: Kernel, instruction: Instruction) -> None:
@@ -70,73 +66,26 @@ class _Work:
         self.tile = SquareTile(self.dtype, self.panel)
         # rows of a power of two apart would share few places of the cache
         self.stride = _padded(self.n, self.columns.count)
+        self.padded = PaddedRows(self.columns, self.n, self.stride)
         self.height = self.m + self.rows.count
         self.depth = _padded(self.m, self.rows.count)
 
     def matrices(self) -> None:
         """Adds one phase, whose items are matrices."""
         own, panel = self.height * self.stride * self.dtype.bytes, self.panel * self.depth * self.dtype.bytes
-        nbytes = own + panel + -(own + panel) % 64
-        is_small = nbytes <= _STACK
-        scratch = None if is_small else self.kernel.add_scratch(self.batch * nbytes)
-        flops = max(1, self.m * self.n * self.pivots)
-        with self.kernel.phase(self.batch, max(1, _FLOPS // flops)) as p:
+        flops = self.m * self.n * self.pivots
+        with each_matrix(self.kernel, self.batch, flops, [own, panel]) as (p, number, (matrix, panel_start)):
             b = p.b
-            local = allocate(b, ir.VectorType(I8, 64), nbytes // 64) if is_small else None
-            with loop(b, p.begin, p.end, name="matrix") as number:
-                matrix = local
-                if scratch is not None:
-                    matrix = b.gep(p.scratch(scratch), [b.mul(number, I64(nbytes))], inbounds=True, source_etype=I8)
-                first = b.mul(number, I64(self.m * self.n))
-                self._read(b, self._at(b, p.operand(0), first), matrix)
-                panel_start = b.gep(matrix, [I64(own)], inbounds=True, source_etype=I8)
-                pivots = _integer_at(b, p.output(1), b.mul(number, I64(self.pivots)))
-                info = _integer_at(b, p.output(2), number)
-                _Factorisation(self, b, matrix, panel_start, pivots).emit(info)
-                self._write(b, matrix, self._at(b, p.output(0), first))
+            first = b.mul(number, I64(self.m * self.n))
+            self.padded.read(b, self._at(b, p.operand(0), first), matrix, self.m)
+            self.padded.clear(b, matrix, self.m * self.stride, self.height * self.stride)
+            pivots = _integer_at(b, p.output(1), b.mul(number, I64(self.pivots)))
+            info = _integer_at(b, p.output(2), number)
+            _Factorisation(self, b, matrix, panel_start, pivots).emit(info)
+            self.padded.write(b, matrix, self._at(b, p.output(0), first), self.m)
 
     def _at(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
         return element_pointer(b, pointer, self.dtype, index)
-
-    # -- in and out, as numbers of `parts` words
-    def _read(self, b: ir.IRBuilder, source: ir.Value, matrix: ir.Value) -> None:
-        """Copies a matrix to scratch memory, with zeros round it."""
-        count, kind = self._words()
-        step, align = count // self.columns.parts, kind.element.width // 8
-        whole, rest = self.n // step * step, self.n % step
-        with loop(b, 0, self.m, name="row") as row:
-            here, there = b.mul(row, I64(self.n)), b.mul(row, I64(self.stride))
-            with loop(b, 0, whole, step, "column") as k:
-                word = b.load(self._at(b, source, b.add(here, k)), typ=kind, align=align)
-                b.store(word, self._at(b, matrix, b.add(there, k)), align=align)
-            if rest:
-                mask = first_lanes(count, rest * self.columns.parts)
-                address = self._at(b, source, b.add(here, I64(whole)))
-                word = masked_load(b, address, mask, uniform(kind, 0), align)
-                b.store(word, self._at(b, matrix, b.add(there, I64(whole))), align=align)
-            with loop(b, whole + (step if rest else 0), self.stride, step, "column") as k:
-                b.store(uniform(kind, 0), self._at(b, matrix, b.add(there, k)), align=align)
-        with loop(b, self.m * self.stride, self.height * self.stride, step, "zero") as k:
-            b.store(uniform(kind, 0), self._at(b, matrix, k), align=align)
-
-    def _write(self, b: ir.IRBuilder, matrix: ir.Value, target: ir.Value) -> None:
-        count, kind = self._words()
-        step, align = count // self.columns.parts, kind.element.width // 8
-        whole, rest = self.n // step * step, self.n % step
-        with loop(b, 0, self.m, name="row") as row:
-            here, there = b.mul(row, I64(self.stride)), b.mul(row, I64(self.n))
-            with loop(b, 0, whole, step, "column") as k:
-                word = b.load(self._at(b, matrix, b.add(here, k)), typ=kind, align=align)
-                b.store(word, self._at(b, target, b.add(there, k)), align=align)
-            if rest:
-                word = b.load(self._at(b, matrix, b.add(here, I64(whole))), typ=kind, align=align)
-                mask = first_lanes(count, rest * self.columns.parts)
-                masked_store(b, word, self._at(b, target, b.add(there, I64(whole))), mask, align)
-
-    def _words(self) -> tuple[int, ir.VectorType]:
-        """How many words are copied at once, and their type."""
-        count = self.columns.count * self.columns.parts
-        return count, ir.VectorType(ir.IntType(self.dtype.real.bits), count)
 
 
 def _integer_at(b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
@@ -148,10 +97,6 @@ def _size(b: ir.IRBuilder, number: Number) -> ir.Value:
     """What LAPACK compares pivots by: the sum of the parts' absolute values."""
     sizes = [intrinsic(b, "fabs", part) for part in number]
     return sizes[0] if len(sizes) == 1 else b.fadd(*sizes)
-
-
-def _chosen(b: ir.IRBuilder, mask: ir.Value, number: Number, other: Number) -> Number:
-    return [b.select(mask, x, y) for x, y in zip(number, other, strict=True)]
 
 
 class _Factorisation:
@@ -227,11 +172,11 @@ class _Factorisation:
             index = b.add(row, I64(k * work.depth))
             whole = lanes.load(b, self.panel, index)
             factors = lanes.quotient(b, whole, pivot)
-            lanes.store(b, self.panel, index, _chosen(b, below, factors, whole))
+            lanes.store(b, self.panel, index, selected(b, below, factors, whole))
             for c, scale in enumerate(behind, k + 1):
                 index = b.add(row, I64(c * work.depth))
                 old = lanes.load(b, self.panel, index)
-                new = _chosen(b, below, lanes.minus_product(b, old, factors, scale), old)
+                new = selected(b, below, lanes.minus_product(b, old, factors, scale), old)
                 lanes.store(b, self.panel, index, new)
                 if c == k + 1:
                     self._look(new, row, k)
@@ -330,4 +275,4 @@ class _Factorisation:
         b, lanes = self.b, self.work.columns
         for place, mask, value in zip(places, masks, values, strict=True):
             index = b.add(row, place)
-            lanes.store(b, self.matrix, index, _chosen(b, mask, value, lanes.load(b, self.matrix, index)))
+            lanes.store(b, self.matrix, index, selected(b, mask, value, lanes.load(b, self.matrix, index)))
