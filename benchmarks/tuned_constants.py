@@ -376,6 +376,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
     ),
     "of LU and QR factors of matrices that are small, or come several at a time": (
         "cpu.kernels.call_rules.MOST_PIVOTS",
+        "cpu.kernels.call_rules.TALLEST",
         "cpu.kernels.linalg.matrix_scratch._FLOPS",
         "cpu.kernels.linalg.pivots._EXCHANGES",
         "cpu.kernels.linalg.reflections.ROWS",

@@ -100,3 +100,12 @@ def test_what_is_made_of_factors(function, dims, dtype):
     for found, expected in zip(values(traced), values(lambda f: f), strict=True):
         if expected is not None:
             torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_tall_matrices():
+    from xloom.torch.compile_backend import traced
+
+    a = torch.randn(3000, 9, dtype=torch.float64)
+    for function in (torch.linalg.qr, torch.geqrf):
+        for found, expected in zip(traced(function)(a), function(a), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)

@@ -11,7 +11,7 @@ from xloom.calls.sanitizer import active
 from xloom.codegen import preparation
 from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
 from xloom.codegen.fusion.scatter_operand_fusion import ScatterOperandFusion
-from xloom.cpu.kernels.call_rules import MOST_PIVOTS
+from xloom.cpu.kernels.call_rules import MOST_PIVOTS, TALLEST
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target, process_target
 from xloom.passes.dead_initial_value import DeadInitialValue
@@ -21,7 +21,7 @@ from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 from xloom.passes.narrow_operands import NarrowOperands
 from xloom.passes.torch_linalg import TorchFactorisations
 
-_FIRST = (TorchFactorisations(MOST_PIVOTS),)
+_FIRST = (TorchFactorisations(MOST_PIVOTS, TALLEST),)
 _OWN = (
     LinearAlgebraBlocking(),
     DilatedInputSimplification(),

@@ -14,10 +14,12 @@ from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.kernel_modules.kernel import Rule
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-from xloom.passes.torch_linalg.torch_factorisations import are_few_pivots
+from xloom.passes.torch_linalg.torch_factorisations import are_few_pivots, is_tall
 
 MOST_PIVOTS = 512
 """Up to which a kernel factors faster than LAPACK; of complex numbers, half of them."""
+TALLEST = 256
+"""Rows for each column up to which so does one that makes reflections; what is longer is read from far for each."""
 _LAPACK = re.compile("lapack_[sdcz]([a-z]+)_ffi")
 _PERMUTATION = "cu_lu_pivots_to_permutation"
 
@@ -55,6 +57,8 @@ def _has_kernel(call: Instruction) -> bool:
     routine = call["custom_call_target"]
     operands, (first, *_) = operand_shapes(call), leaf_shapes(call.shape)
     if routine.endswith("mqr_ffi") and not parse_attributes(call.backend_config)["left"]:
+        return False
+    if not routine.endswith("getrf_ffi") and is_tall(operands[0], TALLEST):
         return False
     matrices = [operands[0], first, *operands[2:]]
     factors = min(operands[0].dims[-2:]) if len(operands) == 1 else operands[1].dims[-1]

@@ -10,6 +10,7 @@ from xloom.calls.torch_routines import PREFIX
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape
 from xloom.passes.base import Pass, register
 from xloom.passes.replacement import replace_each
 from xloom.passes.rewrite import Rewriter, RuleTable
@@ -23,10 +24,11 @@ class TorchFactorisations(Pass):
     """Makes calls of LAPACK of `xloom.torch.*`, of those which kernels of ours do as torch has them.
 
     With `most_pivots`, those alone that take LU or QR factors, of so many pivots or reflections at most, or of half of
-    them if complex.
+    them if complex; QR factors of matrices that have at most `tallest` rows for each column, or few columns.
     """
 
     most_pivots: int = 0
+    tallest: int = 0
 
     name = "torch-factorisations"
 
@@ -53,6 +55,8 @@ class TorchFactorisations(Pass):
 
     def _has_few_pivots(self, name: str, call: Instruction) -> bool:
         matrix = call.operands[0].shape
+        if name in _OF_QR and is_tall(matrix, self.tallest):
+            return False
         pivots = call.operands[1].shape.dims[-1] if name in _OF_REFLECTIONS else min(matrix.dims[-2:])
         return are_few_pivots(pivots, matrix.dtype, self.most_pivots)
 
@@ -62,6 +66,13 @@ def are_few_pivots(pivots: int, dtype: DType, most: int) -> bool:
     return pivots <= (most // 2 if dtype.is_complex else most)
 
 
+def is_tall(matrix: Shape, tallest: int) -> bool:
+    """Whether a matrix has more than `tallest` rows for each column, and more columns than a panel of any kernel."""
+    rows, columns = matrix.dims[-2:]
+    return rows > tallest * columns and columns > _FEW_COLUMNS
+
+
+_FEW_COLUMNS = 8
 _EXPANSIONS: dict[str, Callable[..., Values | None]] = {
     "_linalg_det": systems.det,
     "_linalg_eigh": factors.eigh,
@@ -84,15 +95,14 @@ _EXPANSIONS: dict[str, Callable[..., Values | None]] = {
 """By operators of ATen."""
 _OF_REFLECTIONS = frozenset(["linalg_householder_product", "ormqr"])
 """Which take QR factors."""
-_BY_PIVOTS = _OF_REFLECTIONS | {
+_OF_QR = _OF_REFLECTIONS | {"geqrf", "linalg_qr"}
+_BY_PIVOTS = _OF_QR | {
     "_linalg_det",
     "_linalg_slogdet",
     "_linalg_solve_ex",
-    "geqrf",
     "linalg_inv_ex",
     "linalg_lu",
     "linalg_lu_factor_ex",
     "linalg_lu_solve",
-    "linalg_qr",
     "lu_unpack",
 }
