@@ -66,7 +66,7 @@ def _inside(scatter: Instruction, root: Instruction) -> Collection[Instruction]:
         if cost > _MOST:
             break
         found[i] = None
-        stack.extend(i.operands)
+        stack.extend(o for o in i.operands if _is_own(i, scatter, found) or _is_made_again(o))
     return found if _bytes_read(found) <= _GROWTH * root.shape.nbytes else ()
 
 
@@ -79,18 +79,18 @@ def _bytes_read(found: Collection[Instruction]) -> int:
 def _is_inside(i: Instruction, scatter: Instruction, updates: int, found: Collection[Instruction]) -> bool:
     if not is_fusible(i) or i.control_predecessors or i.control_successors:
         return False
-    if _is_numbers(i):
+    if _is_made_again(i):
         return True
     known = i.op.elementwise or i.opcode in _PARTS or i.opcode in _FORWARDING or i.opcode == "concatenate"
     often = i.shape.size < updates and i.opcode not in _FORWARDING
     return known and not often and _is_own(i, scatter, found)
 
 
-def _is_numbers(i: Instruction) -> bool:
-    """True of what reads no array."""
-    while i.opcode in _FORWARDING or i.opcode == "broadcast":
+def _is_made_again(i: Instruction) -> bool:
+    """True of what reads no array, or a smaller one, so that no other reader gains by finding it in memory."""
+    while i.opcode in _FORWARDING:
         i = i.operands[0]
-    return i.opcode in _NUMBERS
+    return i.opcode in _NUMBERS or (i.opcode == "broadcast" and i.shape.size > i.operands[0].shape.size)
 
 
 def _is_own(i: Instruction, scatter: Instruction, found: Collection[Instruction]) -> bool:
