@@ -383,6 +383,11 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.linalg.reflections._NEAR",
         "cpu.kernels.linalg.reflections._PANELS",
     ),
+    "of the first of rows that are in order already, which no benchmark has": (
+        "cpu.kernels.sort.selection._LEAST_SEEN",
+        "cpu.kernels.sort.selection._MOST_VECTORS",
+        "cpu.kernels.sort.selection._SEEN",
+    ),
     "only in code for processors without AVX-512": (
         "cpu.kernels.convolution.blocks._APART",
         "cpu.kernels.convolution.blocks._FEW_ROWS",

@@ -4,8 +4,10 @@ import pytest
 import xloom as xl
 from tests.cpu.kernels import run_kernel
 from tests.cpu.test_sort import TYPES, values
+from xloom.cpu.lower import lowered
+from xloom.cpu.prepare import prepared
 from xloom.hlo.dtype import DTYPES
-from xloom.llvm.target import Target
+from xloom.llvm.target import Target, process_target
 
 RNG = np.random.default_rng(0)
 
@@ -39,6 +41,35 @@ def test_orders(k, largest):
     up = np.arange(5000, dtype=np.float32)
     for x in (up, up[::-1].copy(), up % 7, np.full(5000, -np.nan, np.float32), np.full(5000, np.nan, np.float32)):
         check("f32", (5000,), k, largest, x)
+
+
+@pytest.mark.parametrize("k", [1, 40, 300])
+@pytest.mark.parametrize("dtype", ["f32", "s32", "u16", "bf16", "f64"])
+def test_rows_in_order(dtype, k):
+    """Of which each element is better than all before."""
+    up = np.arange(6000) - 3000
+    nearly = up + RNG.integers(-20, 20, 6000)
+    for x in (up, nearly, np.repeat(up, 2)[:6000], np.append(up[:3000], -up[:3000])):
+        rows = np.stack([x, up[::-1]]).astype(DTYPES[dtype].numpy)
+        for largest in (True, False):
+            check(dtype, rows.shape, k, largest, rows if largest else rows[:, ::-1].copy())
+
+
+def test_the_greatest_keys_are_found():
+    x = np.append(np.zeros(3000, np.int32), np.full(3000, np.iinfo(np.int32).min, np.int32))
+    for k in (1, 50):
+        check("s32", x.shape, k, True, x)
+        check("s32", x.shape, k, False, -1 - x)
+
+
+def test_rows_in_order_take_few_elements():
+    text = (
+        "HloModule m\nENTRY e { x = f32[2,4096] parameter(0) ROOT t = (f32[2,9], s32[2,9]) topk(x), k=9, largest=true }"
+    )
+    if not process_target().packs_lanes():
+        pytest.skip("there are no vectors of keys")
+    modules = lowered(prepared(xl.parse(text)), process_target())[-1].modules.values()
+    assert any("call i32 @xloom.sort.bound" in module.text.replace('"', "") for module in modules)
 
 
 def test_nothing():

@@ -80,6 +80,13 @@ class ElementKey:
         """
         return f"xloom.sort.scan.{self.name}"
 
+    def bound_symbol(self, vectors: int) -> str:
+        """`integer bound(ptr elements, i64 count)`: a key that as many elements as vectors have lanes do not exceed.
+
+        Each lane has its own elements, which lie all over the row; of few elements it is the greatest integer.
+        """
+        return f"xloom.sort.bound.{vectors}.{self.name}"
+
     def integer(self, bits: int) -> int:
         """The key of the element that has these bits."""
         width, sign = self.dtype.bits, 1 << (self.dtype.bits - 1)

@@ -17,6 +17,7 @@ from xloom.cpu.kernels.sort.signatures import (
     PAIR,
     RESTORE,
     SORT,
+    bound_type,
     network_symbol,
     scan_type,
     sort_symbol,
@@ -68,6 +69,17 @@ def scan(kernel: Kernel, key: ElementKey) -> ir.Function:
         return scan_module(key)
 
     return kernel.need_routine(key.scan_symbol, scan_type(key.dtype.bits), write)
+
+
+def bound(kernel: Kernel, key: ElementKey, vectors: int) -> ir.Function:
+    """`bound` of elements with such keys, by the lanes of so many vectors."""
+
+    def write() -> str:
+        from xloom.cpu.kernels.sort.key_bound import bound_module
+
+        return bound_module(key, vectors)
+
+    return kernel.need_routine(key.bound_symbol(vectors), bound_type(key.dtype.bits), write)
 
 
 def number(kernel: Kernel, key: ElementKey) -> ir.Function:

@@ -1,10 +1,16 @@
-"""The k least records of each row, where k is small: most elements are compared with a threshold, and no more."""
+"""The k least records of each row, where k is small: most elements are compared with a threshold, and no more.
+
+In a row that is in order already, each element may be below all those before. Where more of them are than there are in
+rows without order, a pass over what is left of a row finds a threshold that k elements of it are not above.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -13,7 +19,8 @@ from xloom.cpu.kernels.sort.element_keys import ElementKey
 from xloom.cpu.kernels.sort.lanes import lanes
 from xloom.cpu.kernels.sort.network import exchange_function
 from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers, resized, row_of
-from xloom.cpu.kernels.sort.routines import quicksort, scan
+from xloom.cpu.kernels.sort.routines import bound, quicksort, scan
+from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import function, least, optimize_for_size, read, repeat, write
@@ -27,6 +34,12 @@ _MOST_AT_ONCE = 64
 _FEW = 64
 """The greatest k for which records are kept in order."""
 _LANES = 8
+_MOST_VECTORS = 16
+"""Whose least keys a pass has in registers."""
+_LEAST_SEEN = 4
+"""By each of their lanes, so that they tell something."""
+_SEEN = 100
+"""Elements that such a pass sees while one is taken."""
 _TASK = 40_000
 """Elements compared in about 20 µs."""
 
@@ -37,7 +50,10 @@ def select(kernel: Kernel, records: IndexedRecords, k: int) -> None:
     candidates = _blocks_by_loop
     if key:
         kernel.pipeline = PassPipeline.VECTORS
-        candidates = partial(_blocks_by_vectors, scan(kernel, key), key.dtype.bits)
+        bits, vectors = key.dtype.bits, -(-k // lanes(key.dtype.bits))
+        has_bound = vectors <= _MOST_VECTORS and rows.size >= _LEAST_SEEN * vectors * lanes(bits)
+        functions = scan(kernel, key), bound(kernel, key, vectors) if has_bound else None
+        candidates = partial(_blocks_by_vectors, functions, bits, _most_taken(k, rows.size))
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
         if k <= _FEW:
@@ -48,13 +64,33 @@ def select(kernel: Kernel, records: IndexedRecords, k: int) -> None:
             row = row_of(phase, rows, number)
             least_records.start(lambda i: records.read(b, row, i))
             # later elements with the threshold's key come after it
-            with candidates(b, records, row, k, lambda: records.key(b, least_records.threshold)) as (begin, end):
+            search = _Search(records, row, k, least_records)
+            with candidates(b, search) as (begin, end):
                 with loop(b, begin, end) as i:
                     least_records.offer(records.read(b, row, i))
                 least_records.reserve()
             least_records.finish()
             with loop(b, 0, k) as i:
                 records.write(b, row, i, read(b, least_records.memory, records.type, i))
+
+
+class _Search(NamedTuple):
+    """The elements of a row from number `first` on that may be among the least."""
+
+    records: IndexedRecords
+    row: RowPointers
+    first: int
+    found: _InOrder | _Collected
+
+    def limit(self, b: ir.IRBuilder) -> ir.Value:
+        """What their keys are below."""
+        return self.records.key(b, self.found.threshold)
+
+
+def _most_taken(k: int, size: int) -> int:
+    """Half as many again as are taken of a row without order, or, if less, about what a pass over a row costs."""
+    expected = k * (1 + math.log(max(1.0, size / k)))
+    return min(int(1.5 * expected) + 8, 2 * k + 100 + size // _SEEN)
 
 
 def _element_key(records: IndexedRecords, target: Target) -> ElementKey | None:
@@ -67,22 +103,32 @@ def _element_key(records: IndexedRecords, target: Target) -> ElementKey | None:
 
 @contextmanager
 def _blocks_by_vectors(
-    function: ir.Function,
+    functions: tuple[ir.Function, ir.Function | None],
     width: int,
+    most: int,
     b: ir.IRBuilder,
-    records: IndexedRecords,
-    row: RowPointers,
-    first: int,
-    limit: Callable[[], ir.Value],
+    search: _Search,
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """For each block [begin, end) from element `first` on that has a key below the limit."""
-    size = I64(records.rows.size)
-    elements = b.gep(row.operands[0], [row.base], inbounds=True, source_etype=ir.IntType(width))
-    position = allocate(b, I64)
-    b.store(I64(first), position)
+    """For each block [begin, end) that has a key below the limit; when more than `most` are taken, also the bound."""
+    (function, bound), row, taken = functions, search.row, search.found.taken
+    size, kind = I64(search.records.rows.size), ir.IntType(width)
+    elements = b.gep(row.operands[0], [row.base], inbounds=True, source_etype=kind)
+    position, highest = allocate(b, I64), allocate(b, kind)
+    b.store(I64(search.first), position)
+    b.store(kind(-1), highest)
+    b.store(I64(0), taken)
 
     def found() -> ir.Value:
-        b.store(b.call(function, [elements, b.load(position, typ=I64), size, limit()]), position)
+        if bound is not None:
+            with b.if_then(b.icmp_signed(">", b.load(taken, typ=I64), I64(most)), likely=False):
+                here = b.load(position, typ=I64)
+                rest = b.gep(elements, [here], inbounds=True, source_etype=kind)
+                # what equals it is wanted, too
+                above = intrinsic(b, "uadd.sat", b.call(bound, [rest, b.sub(size, here)]), kind(1))
+                b.store(above, highest)
+                b.store(I64(-1 << 62), taken)
+        below = intrinsic(b, "umin", search.limit(b), b.load(highest, typ=kind))
+        b.store(b.call(function, [elements, b.load(position, typ=I64), size, below]), position)
         return b.icmp_signed("<", b.load(position, typ=I64), size)
 
     with repeat(b, found):
@@ -93,15 +139,15 @@ def _blocks_by_vectors(
 
 
 @contextmanager
-def _blocks_by_loop(
-    b: ir.IRBuilder, records: IndexedRecords, row: RowPointers, first: int, limit: Callable[[], ir.Value]
-) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """The same, for keys that LLVM has to find out how to compute several of at once."""
+def _blocks_by_loop(b: ir.IRBuilder, search: _Search) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """The same without a bound, for keys that LLVM has to find out how to compute several of at once."""
+    records, row = search.records, search.row
+    b.store(I64(0), search.found.taken)
     kind, size = ir.IntType(1 << (records.key_bits - 1).bit_length()), I64(records.rows.size)
     lowest = allocate(b, kind)
-    with loop(b, first, size, _BLOCK, name="block") as begin:
+    with loop(b, search.first, size, _BLOCK, name="block") as begin:
         end = least(b, b.add(begin, I64(_BLOCK)), size)
-        bound = resized(b, limit(), kind)
+        bound = resized(b, search.limit(b), kind)
         b.store(bound, lowest)
         with loop(b, begin, end) as i:
             key, low = resized(b, records.key_of(b, row, i), kind), b.load(lowest, typ=kind)
@@ -121,6 +167,7 @@ class _InOrder:
         # the lane before the first record is below all of them
         self.whole = allocate(b, kind, (self.vectors + 1) * _LANES)
         self.memory = b.gep(self.whole, [I64(_LANES)], inbounds=True, source_etype=kind)
+        self.taken = allocate(b, I64)
 
     @property
     def threshold(self) -> ir.Value:
@@ -138,7 +185,9 @@ class _InOrder:
 
     def offer(self, record: ir.Value) -> None:
         """Takes a record that is below the threshold."""
-        with self.b.if_then(self.b.icmp_unsigned("<", record, self.threshold)):
+        b = self.b
+        with b.if_then(b.icmp_unsigned("<", record, self.threshold)):
+            b.store(b.add(b.load(self.taken, typ=I64), I64(1)), self.taken)
             self._insert(record)
 
     def _insert(self, record: ir.Value) -> None:
@@ -170,7 +219,7 @@ class _Collected:
     def __init__(self, kernel: Kernel, b: ir.IRBuilder, kind: ir.IntType, k: int):
         self.b, self.kind, self.k = b, kind, k
         self.capacity = 2 * k + 2 * _MOST_AT_ONCE
-        self.memory, self.count = allocate(b, kind, self.capacity), allocate(b, I64)
+        self.memory, self.count, self.taken = allocate(b, kind, self.capacity), allocate(b, I64), allocate(b, I64)
         if kind.width == 64 and kernel.target.packs_lanes():
             self.sort = quicksort(kernel, 64)
             self.first, self.rest = [self.memory, I64(0)], [I1(0), I1(0)]
@@ -195,6 +244,7 @@ class _Collected:
         write(b, self.memory, count, record)
         below = b.icmp_unsigned("<", record, self.threshold)
         b.store(b.add(count, b.zext(below, I64)), self.count)
+        b.store(b.add(b.load(self.taken, typ=I64), b.zext(below, I64)), self.taken)
 
     def reserve(self) -> None:
         """Makes memory free for one more block of records."""

@@ -20,6 +20,11 @@ def scan_type(bits: int) -> ir.FunctionType:
     return ir.FunctionType(I64, [POINTER, I64, I64, ir.IntType(bits)])
 
 
+def bound_type(bits: int) -> ir.FunctionType:
+    """The type of `bound` for elements of so many bits."""
+    return ir.FunctionType(ir.IntType(bits), [POINTER, I64])
+
+
 def network_symbol(bits: int) -> str:
     """`void network(ptr integers, i64 count)`: they begin where a vector may, and memory for `padded_count` of them."""
     return f"xloom.sort.network.u{bits}"
