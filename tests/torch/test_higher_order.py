@@ -157,6 +157,20 @@ def test_nothing_runs_on_the_host(x):
     assert not [name for name in metrics.counter_names() if name.startswith("aten::")]
 
 
+def test_a_batch_norm_in_a_checkpoint_writes_its_statistics_once():
+    """Its gradient reads none of them, which are written by then."""
+    torch.manual_seed(0)
+    models = [torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU()) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    x = torch.randn(8, 4)
+    compiled = torch.compile(lambda x: checkpoint(models[1], x, use_reentrant=False), backend="xloom")
+    for call in (models[0], compiled):
+        call(x).square().sum().backward()
+    torch.testing.assert_close(models[1].state_dict(), models[0].state_dict())
+    for ours, theirs in zip(models[1].parameters(), models[0].parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_dropout_in_a_checkpoint(share):
     """What is computed again has the same elements dropped."""

@@ -30,6 +30,7 @@ from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import Translated, translate
 from xloom.torch.graph_memory import read_from_owners
 from xloom.torch.graph_on_gpu import device_of
+from xloom.torch.running_statistics import only_written
 from xloom.torch.unread_streams import forget_current_stream
 
 
@@ -114,6 +115,7 @@ def _is_symbolic(argument: Any) -> bool:
 
 def partitioned(joint: GraphModule, *arguments: Any, **options: Any) -> Any:
     """The joint graph of forward and backward as two graphs."""
+    only_written(joint)
     read_from_owners(joint)  # the backward graph is given what a view is of, where it reads beyond the view
     return min_cut_rematerialization_partition(joint, *arguments, **options)
 
