@@ -441,3 +441,22 @@ def test_parts_of_a_result_with_a_gradient_are_written():
     first.mul_(bias.sum())
     assert torch.equal(first.detach(), torch.full((2, 3), 4.0))
     assert torch.equal(second, torch.full((2, 3), 2.0))
+
+
+@pytest.mark.parametrize("shape, mask, count", [((4, 5), (4, 5), 7), ((4, 5, 2), (4,), 8), ((4, 5), (4, 5), 0)])
+def test_values_for_the_true_elements_of_a_mask(shape, mask, count):
+    """As many as there are, in their order; another number is torch's error."""
+
+    def put(x, where, values):
+        y = x.clone()
+        y[where] = values
+        return y
+
+    x = torch.randn(shape)
+    where = (torch.arange(torch.Size(mask).numel()) * 7 % 20 < count).reshape(mask)
+    values = torch.randn(int(where.sum()), *shape[len(mask) :])
+    call = compiled(put)
+    torch.testing.assert_close(call(x, where, values), put(x, where, values), rtol=0, atol=0)
+    if count:
+        with pytest.raises(RuntimeError, match="shape mismatch"):
+            call(x, torch.zeros_like(where), values)

@@ -123,8 +123,9 @@ class _Translator:
         self.parameter_of: dict[Instruction, int] = {}
         self.translated = Translated(self.builder._module)
         self.key: Instruction | None = None
-        self.asserted: list[Instruction] = []
+        self.asserted: list[tuple[Instruction, str]] = []
         self.g = Graph(self.builder, self._random_key)
+        self.g.asserted = self.asserted
 
     def run(self) -> Translated:
         placeholders = [n for n in self.graph.graph.nodes if n.op == "placeholder"]
@@ -191,8 +192,7 @@ class _Translator:
     def _call(self, node: Node) -> Any:
         if node.target is _ASSERTS:
             condition, message = self._value(node.args)
-            self.asserted.append(self.g.cast(self.g.reshape_to(condition, ()), dt.pred))
-            self.translated.assertions.append(message)
+            self.asserted.append((self.g.cast(self.g.reshape_to(condition, ()), dt.pred), message))
             return None
         if node.target is _ASSERTS_OF_SIZES:
             holds, message = self._value(node.args)
@@ -291,7 +291,8 @@ class _Translator:
                     value = self.g.permute(value, order)
                 outputs.append(value)
         outputs += bases
-        self.builder.build(self.builder.tuple(*outputs, *self.asserted))
+        self.translated.assertions = [message for _, message in self.asserted]
+        self.builder.build(self.builder.tuple(*outputs, *[holds for holds, _ in self.asserted]))
         return self.translated
 
     def _bases(self, results: Sequence[Any]) -> tuple[list[Instruction], dict[int, AliasedResult]]:

@@ -36,6 +36,8 @@ class Graph:
         self.state: Instruction | None = None
         self.read: set[int] | None = None
         """Of an operator with several results, those that anything reads; None where that is not known."""
+        self.asserted: list[tuple[Instruction, str]] | None = None
+        """What has to be true when the program has run, and the error otherwise; None where nobody looks."""
         self._random_state = random_state
         self._regions: dict[Any, Computation] = {}
 

@@ -11,7 +11,7 @@ from xloom.torch.lowering.cumulative import running_sum
 from xloom.torch.lowering.division import floor_divide
 from xloom.torch.lowering.graph import Graph, Number, broadcast_dims, normalized
 from xloom.torch.lowering.identity_value import identity_value
-from xloom.torch.lowering.index import Indexed, as_column, counted_from_front, gather_lines, take_flat
+from xloom.torch.lowering.index import Indexed, as_column, counted_from_front, gather_lines, take_along, take_flat
 from xloom.torch.lowering.promotion import compute_type
 from xloom.torch.lowering.registry import lowers
 
@@ -237,19 +237,34 @@ def _index_put(g: Graph, x: Instruction, indices, values: Instruction, accumulat
 def _put_masked(
     g: Graph, x: Instruction, first: int, mask: Instruction, values: Instruction, accumulate: bool
 ) -> Instruction:
-    """x[mask] = value: where the mask is true, for one value per line."""
-    rank = mask.shape.rank
-    rest = x.shape.rank - first - rank
-    if any(s != 1 for s in values.shape.dims[: max(0, values.shape.rank - rest)]):
+    """x[mask] = values: one value per line where the mask is true, or as many as are true, in their order."""
+    dims, rank = x.shape.dims, mask.shape.rank
+    rest = len(dims) - first - rank
+    own = values.shape.dims
+    count = own[-1 - rest] if len(own) > rest else 1
+    if count == 1:
+        values = g.reshape_to(values, own[max(0, len(own) - rest) :])
+        values = g.expand(values, dims)
+    else:
+        values = g.expand(values, (*dims[:first], count, *dims[first + rank :]))
+        values = g.reshape_to(take_along(g, values, first, _places(g, mask, count)), dims)
+    where = g.cast(mask, dt.pred)
+    where = g.expand(g.reshape_to(where, [*where.shape.dims, *[1] * rest]), dims)
+    return g.select(where, g.add(x, values) if accumulate else values, x)
+
+
+def _places(g: Graph, mask: Instruction, count: int) -> Instruction:
+    """Which of `count` values, one for each true element, is for an element of a mask; they are one row."""
+    if g.asserted is None:
         raise UnsupportedError(
             "values for a mask: how many are taken depends on the mask's values",
             hint="torch.where(mask, values, x) takes values of the mask's shape",
         )
-    values = g.reshape_to(values, values.shape.dims[max(0, values.shape.rank - rest) :])
-    values = g.expand(values, x.shape.dims)
-    where = g.cast(mask, dt.pred)
-    where = g.expand(g.reshape_to(where, [*where.shape.dims, *[1] * rest]), x.shape.dims)
-    return g.select(where, g.add(x, values) if accumulate else values, x)
+    nth = running_sum(g, g.cast(g.reshape_to(g.cast(mask, dt.pred), (mask.shape.size,)), dt.s64), 0)
+    total = g.reduce_with(nth, "maximum", 0, [0])
+    message = f"shape mismatch: {count} values for a mask that has another number of true elements"
+    g.asserted.append((g.compare(total, g.full_like(total, count), direction="EQ"), message))
+    return g.subtract(nth, g.full_like(nth, 1))
 
 
 @lowers("aten.put.default")
