@@ -332,3 +332,22 @@ def test_parts_of_what_is_there_are_read_without_a_program():
     assert z.conj()[0].item() == 1 - 2j
     x[0] += 1
     assert x[0].tolist() == [1, 2, 3, 4]
+
+
+def test_ranges_and_gradients_of_parts_are_one_operator_each():
+    before = METRICS.operators
+    count = torch.arange(2, 12, 3, device="xla")
+    assert METRICS.operators == before + 1
+    assert count.tolist() == [2, 5, 8, 11]
+    with pytest.raises(RuntimeError, match="unsupported range"):
+        torch.arange(0, float("inf"), device="xla")
+    x = torch.randn(4, 6)
+    for part in (lambda x: x[1:3], lambda x: x[..., 2], lambda x: x[:, 1::3]):
+        ours, theirs = x.to("xla").requires_grad_(), x.clone().requires_grad_()
+        result = part(ours)
+        slope = torch.ones(result.shape).to("xla")
+        before = METRICS.operators
+        result.backward(slope)
+        assert METRICS.operators == before + 1
+        part(theirs).sum().backward()
+        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)

@@ -165,6 +165,19 @@ def select_scatter(g: Graph, x, src, dim: int, index: int):
     return slice_scatter(g, x, unsqueeze(g, src, dim), dim, at, at + 1, 1)
 
 
+@lowers("aten.slice_backward.default")
+def slice_backward(g: Graph, grad_output, input_sizes: Sequence[int], dim: int, start: int, end: int, step: int):
+    """The gradient of x[start:end:step]."""
+    zeros = g.full(input_sizes, 0, grad_output.shape.dtype)
+    return slice_scatter(g, zeros, grad_output, dim, start, end, step)
+
+
+@lowers("aten.select_backward.default")
+def select_backward(g: Graph, grad_output, input_sizes: Sequence[int], dim: int, index: int):
+    """The gradient of one place along a dimension."""
+    return select_scatter(g, g.full(input_sizes, 0, grad_output.shape.dtype), grad_output, dim, index)
+
+
 @lowers("aten.split.Tensor", "aten.unsafe_split.Tensor")
 def split(g: Graph, x, split_size: int, dim: int):
     """Parts of one size; the last may be smaller."""

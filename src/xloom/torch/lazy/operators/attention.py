@@ -135,13 +135,13 @@ def _attention_forward(
         nothing = g.full_like(scores, float("-inf"))
         scores = g.add(scores, g.widened(mask)) if adds else g.select(mask, scores, nothing)
     top = g.reduce_with(scores, "maximum", float("-inf"), [3])
-    if mask is not None:  # rows that see nothing are 0
-        blind = g.compare(top, g.full_like(top, float("-inf")), direction="EQ")
-        top = g.select(blind, g.full_like(top, 0), top)
+    if mask is not None:
+        top = g.select(g.is_finite(top), top, g.full_like(top, 0))
     powers = g.exponential(g.subtract(scores, g.expand(g.reshape_to(top, (*dims[:3], 1)), dims)))
     total = g.reduce_with(powers, "add", 0, [3])
-    if mask is not None:
-        total = g.select(blind, g.full_like(total, 1), total)
+    if mask is not None:  # rows that see nothing are 0
+        sees_nothing = g.compare(total, g.full_like(total, 0), direction="EQ")
+        total = g.select(sees_nothing, g.full_like(total, 1), total)
     weights = g.cast(g.divide(powers, g.expand(g.reshape_to(total, (*dims[:3], 1)), dims)), own)
     return [_by_head(g, _batched(g, _by_group(g, weights, key), value, 3, 2), query), weights]
 

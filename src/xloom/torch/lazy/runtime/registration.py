@@ -10,7 +10,7 @@ import torch
 from torch._utils import _rebuild_device_tensor_from_cpu_tensor
 from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
 
-from xloom.torch.lazy.operators import attention, autocast, host_arguments, other_layouts
+from xloom.torch.lazy.operators import attention, autocast, host_arguments, other_layouts, ranges
 from xloom.torch.lazy.recording import dispatch, table
 from xloom.torch.lazy.runtime import accelerator, device_module, dynamo, generators, loaded_memory, transfer
 from xloom.torch.lazy.runtime.execution import flush
@@ -114,6 +114,7 @@ def register() -> None:
     for key in ("CPU", "AutogradCPU"):
         library.impl("pin_memory", _pinned, key)
     library.impl("scaled_dot_product_attention", attention.attention, "AutogradPrivateUse1")
+    ranges.register(library)
     _libraries.append(library)
     other_layouts.register(library)
     _libraries.extend(autocast.register())

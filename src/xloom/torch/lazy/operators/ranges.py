@@ -1,0 +1,34 @@
+"""Ranges as one operator: torch would write them into new memory, whose size is another one first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from xloom.torch.lazy.recording.lowered import lowered
+from xloom.torch.lazy.runtime import device_module
+
+aten = torch.ops.aten
+
+
+def register(library: torch.library.Library) -> None:
+    """Registers the kernels."""
+    for op in (aten.arange.default, aten.arange.start, aten.arange.start_step):
+        library.impl(op._schema.name.removeprefix("aten::") + _overload(op), _kernel(op), "PrivateUse1")
+
+
+def _overload(op: Any) -> str:
+    name = op._schema.overload_name
+    return f".{name}" if name else ""
+
+
+def _kernel(op: Any) -> Any:
+    run = lowered(op)
+    assert run is not None
+
+    def arange(*bounds: Any, dtype: Any = None, device: Any = None, **options: Any) -> torch.Tensor:
+        device_module.check(device)
+        return run(bounds, {"dtype": dtype})
+
+    return arange
