@@ -351,3 +351,27 @@ def test_ranges_and_gradients_of_parts_are_one_operator_each():
         assert METRICS.operators == before + 1
         part(theirs).sum().backward()
         torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
+
+
+def test_tokens_that_become_more_leave_the_rest_of_a_step_compiled():
+    """As in generating with a static cache: the program ends before what differs in size, and begins after it."""
+    tokens, weight = torch.ones(2, 3).to("xla"), torch.randn(1, 1).to("xla")
+    host, on_host = tokens.cpu(), weight.cpu()
+
+    def grown(tokens, weight):
+        new = tokens[:, -1:].contiguous()
+        for _ in range(10):
+            new = torch.sin(new * weight)
+        return torch.cat([tokens, new], 1)
+
+    for step in range(8):
+        known = len(xt.recompiles())
+        tokens, host = grown(tokens, weight), grown(host, on_host)
+        xt.sync()
+        if step >= 3:
+            assert [int(report.split()[2]) < 4 for report in xt.recompiles()[known:]] == [True, True]
+    torch.testing.assert_close(tokens.cpu(), host)
+    with xt.step():  # which is one program
+        before = METRICS.runs
+        tokens = grown(tokens, weight)
+    assert METRICS.runs == before + 1

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from xloom.hlo.module import Module
 from xloom.torch.lazy.recording.trace import TRACE
 from xloom.torch.lazy.recording.trace_program import build
-from xloom.torch.lazy.runtime.execution import flush
+from xloom.torch.lazy.runtime.execution import flush, one_program
 from xloom.torch.lazy.tensor.tensor import DEVICE, XlaTensor
 
 
@@ -25,7 +25,8 @@ def hlo(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
     args, kwargs = tree_map_only(torch.Tensor, lambda t: t.to(DEVICE), (args, kwargs))
     flush()
     epoch = TRACE.epoch
-    results = function(*args, **kwargs)
+    with one_program():
+        results = function(*args, **kwargs)
     if TRACE.epoch != epoch:
         raise RuntimeError("the function needs a value while it runs (.item(), print, bool), which ends a program")
     module = recorded(results, getattr(function, "__name__", type(function).__name__))

@@ -45,7 +45,10 @@ class Value:
 class Node:
     """A place in the tree: the steps that lead here from the root, and the programs that were compiled for them."""
 
-    __slots__ = ("depth", "next", "numbered", "parent", "programs", "refs", "signature", "source", "twin", "used")
+    __slots__ = (
+        *("depth", "ends", "next", "numbered", "parent"),
+        *("programs", "refs", "signature", "source", "twin", "used"),
+    )
 
     def __init__(
         self, parent: Node | None, signature: Signature | None, refs: tuple[int, ...], source: Source | None, depth: int
@@ -61,6 +64,8 @@ class Node:
         self.programs: dict[tuple[int, ...], TraceProgram] = {}
         self.twin: Node | None = None
         """The node of an earlier path that differs from the path to here in numbers only."""
+        self.ends = False
+        """Whether a program ends here, as what follows is the same after other ones."""
         self.used = 0
         """The epoch in which a program of this node ran last."""
 
@@ -85,6 +90,8 @@ class Trace:
         self.lock = threading.RLock()
         self.after_operator: Callable[[], None] | None = None
         """Called when an operator was recorded, in eager mode."""
+        self.run: Callable[[], None] | None = None
+        """Runs what was recorded, where that may be done before somebody asks for it."""
         self.roots: dict[str, Node] = {}
         self.nodes = self.programs = 0
         self.epoch = 0
@@ -116,6 +123,7 @@ class Trace:
         """Adds an operator; its results. `what` tells its signature from all others."""
         epoch = self.epoch
         refs: list[int] = []
+        taken = len(self.arguments)
         for value in inputs:
             if value.epoch != epoch and not self._take(value):
                 raise RuntimeError("this tensor's value is lost: the program that makes it did not compile")
@@ -123,14 +131,38 @@ class Trace:
         edge = (*what, *refs)
         node = self.node.next.get(edge)
         if node is None:
+            grown = self._before_it_grew(signature, refs)
+            if grown is not None and self.results and self.run is not None:
+                self._give_back(inputs, taken)
+                self.run()
+                return self.record(what, signature, inputs, scalars)
             if self.left_known is None:
                 self.left_known = self.node
             node = Node(self.node, signature, tuple(refs), caller(), self.node.depth + 1)
             before = [self.node] if self.node.twin is None else [self.node, self.node.twin]
+            node.ends = grown is not None and grown.outputs == signature.outputs
             node.twin = next((each for at in before for each in at.next.values() if each.alike(node)), None)
             self.node.next[edge] = node
             self.nodes += 1
         return self.go(node, scalars)
+
+    def _before_it_grew(self, signature: Signature, refs: list[int]) -> Signature | None:
+        """An operator that was here before and differs in sizes of arguments only, as of tokens that become more.
+
+        What comes before it need not be compiled once more, nor what follows if its result is as large.
+        """
+        if self.run is None or self.keeps_numbers:  # passes are to see all of a program
+            return None
+        for each in self.node.next.values():
+            other = each.signature
+            assert other is not None
+            if other.name == signature.name and list(each.refs) == refs:
+                pairs = [
+                    (ref, a, b) for ref, a, b in zip(refs, other.inputs, signature.inputs, strict=False) if a is not b
+                ]
+                if pairs and all(ref < 0 and a.dtype is b.dtype and len(a.dims) == len(b.dims) for ref, a, b in pairs):
+                    return other
+        return None
 
     def known(self, what: list[Any], inputs: Sequence[Value]) -> Node | None:
         """The node that such an operator leads to, if it was recorded here before; then its inputs are in the trace."""
@@ -145,11 +177,15 @@ class Trace:
         else:
             node = self.node.next.get(tuple(edge))
         if node is None and len(self.arguments) > taken:
-            for value in inputs:
-                if value.epoch == epoch and ~value.index >= taken:
-                    value.epoch = -1
-            del self.arguments[taken:]
+            self._give_back(inputs, taken)
         return node
+
+    def _give_back(self, inputs: Sequence[Value], first: int) -> None:
+        """Makes those of the inputs no arguments that are so from number `first` on."""
+        for value in inputs:
+            if value.epoch == self.epoch and ~value.index >= first:
+                value.epoch = -1
+        del self.arguments[first:]
 
     def _take(self, value: Value) -> bool:
         """Makes it an argument of the trace, if it has a buffer."""
@@ -193,6 +229,8 @@ class Trace:
             log.recorded(node)
         if self.after_operator is not None:
             self.after_operator()
+        if node.ends and self.run is not None:
+            self.run()
         return made
 
     def live(self) -> list[Value]:

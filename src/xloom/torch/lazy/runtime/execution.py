@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from xloom.torch.lazy.recording import donation, log, recompiles
 from xloom.torch.lazy.recording.trace import TRACE, Trace, Value
 from xloom.torch.lazy.recording.trace_program import TraceProgram
@@ -17,6 +20,19 @@ def flush() -> None:
         if TRACE.results:
             TRACE.begin()
             held_memory.note_peak()  # once what the program was given away is gone
+
+
+TRACE.run = flush
+
+
+@contextmanager
+def one_program() -> Iterator[None]:
+    """What is recorded meanwhile is run when somebody asks for it, and not before."""
+    before, TRACE.run = TRACE.run, None
+    try:
+        yield
+    finally:
+        TRACE.run = before
 
 
 def is_eager() -> bool:

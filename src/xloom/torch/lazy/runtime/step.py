@@ -40,6 +40,7 @@ def step() -> Iterator[None]:
     execution.flush()
     with span("step", "step"):
         try:
-            yield
+            with execution.one_program():
+                yield
         finally:
             execution.flush()
