@@ -355,7 +355,7 @@ def test_ranges_and_gradients_of_parts_are_one_operator_each():
 
 def test_tokens_that_become_more_leave_the_rest_of_a_step_compiled():
     """As in generating with a static cache: the program ends before what differs in size, and begins after it."""
-    tokens, weight = torch.ones(2, 3).to("xla"), torch.randn(1, 1).to("xla")
+    tokens, weight = torch.ones(7, 3).to("xla"), torch.randn(1, 1).to("xla")
     host, on_host = tokens.cpu(), weight.cpu()
 
     def grown(tokens, weight):
