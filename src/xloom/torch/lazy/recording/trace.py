@@ -131,38 +131,39 @@ class Trace:
         edge = (*what, *refs)
         node = self.node.next.get(edge)
         if node is None:
-            grown = self._before_it_grew(signature, refs)
-            if grown is not None and self.results and self.run is not None:
+            source = caller()
+            grown = self._before_it_grew(signature, refs, source)
+            if grown and self.results and self.run is not None:
                 self._give_back(inputs, taken)
                 self.run()
                 return self.record(what, signature, inputs, scalars)
             if self.left_known is None:
                 self.left_known = self.node
-            node = Node(self.node, signature, tuple(refs), caller(), self.node.depth + 1)
+            node = Node(self.node, signature, tuple(refs), source, self.node.depth + 1)
             before = [self.node] if self.node.twin is None else [self.node, self.node.twin]
-            node.ends = grown is not None and grown.outputs == signature.outputs
+            node.ends = any(other.outputs == signature.outputs for other in grown)
             node.twin = next((each for at in before for each in at.next.values() if each.alike(node)), None)
             self.node.next[edge] = node
             self.nodes += 1
         return self.go(node, scalars)
 
-    def _before_it_grew(self, signature: Signature, refs: list[int]) -> Signature | None:
-        """An operator that was here before and differs in sizes of arguments only, as of tokens that become more.
+    def _before_it_grew(self, signature: Signature, refs: list[int], source: Source | None) -> list[Signature]:
+        """Operators of that line that were here before and differ in sizes of arguments, as of tokens that become more.
 
         What comes before it need not be compiled once more, nor what follows if its result is as large.
         """
         if self.run is None or self.keeps_numbers:  # passes are to see all of a program
-            return None
+            return []
+        found = []
         for each in self.node.next.values():
             other = each.signature
             assert other is not None
-            if other.name == signature.name and list(each.refs) == refs:
-                pairs = [
-                    (ref, a, b) for ref, a, b in zip(refs, other.inputs, signature.inputs, strict=False) if a is not b
-                ]
-                if pairs and all(ref < 0 and a.dtype is b.dtype and len(a.dims) == len(b.dims) for ref, a, b in pairs):
-                    return other
-        return None
+            if other.name == signature.name and list(each.refs) == refs and each.source == source:
+                pairs = zip((*other.inputs, *other.outputs), (*signature.inputs, *signature.outputs), strict=False)
+                taken = all(a is b or ref < 0 for ref, a, b in zip(refs, other.inputs, signature.inputs, strict=False))
+                if taken and all(a.dtype is b.dtype and len(a.dims) == len(b.dims) for a, b in pairs):
+                    found += [other] if other.inputs != signature.inputs else []
+        return found
 
     def known(self, what: list[Any], inputs: Sequence[Value]) -> Node | None:
         """The node that such an operator leads to, if it was recorded here before; then its inputs are in the trace."""
