@@ -13,13 +13,13 @@ import torch
 
 from benchmarks.models.vision_operators import declare_vision_operators
 from tests.judges.child import Case
-from tests.judges.models import diffusers_models, timm_models, transformers_models
+from tests.judges.models import diffusers_models, further_transformers, timm_models, transformers_models
 from tests.judges.models.model import Model, without_dropout
 
 declare_vision_operators()
 
 FAMILIES = {
-    "transformers": transformers_models.MODELS,
+    "transformers": transformers_models.MODELS | further_transformers.MODELS,
     "timm": timm_models.MODELS,
     "diffusers": diffusers_models.MODELS,
 }
