@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from xloom.llvm.intrinsics import intrinsic, overloaded
-from xloom.llvm.types import I1, I32, I64, VOID
+from xloom.llvm.types import FLOAT, HALF, I1, I32, I64, VOID
 
 
 def leading_lanes(b: ir.IRBuilder, lanes: int, count: ir.Value) -> ir.Value:
@@ -50,4 +50,17 @@ def masked_load(b: ir.IRBuilder, address: ir.Value, mask: ir.Value, rest: ir.Con
 
 def masked_store(b: ir.IRBuilder, value: ir.Value, address: ir.Value, mask: ir.Value, align: int) -> None:
     """Writes the lanes in which a mask is true."""
+    if isinstance(value.type.element, ir.IntType) and value.type.element.width < 64:
+        value = _apart(b, value)
     overloaded(b, "masked.store", [value.type, address.type], VOID, [value, address, I32(align), mask])
+
+
+def _apart(b: ir.IRBuilder, narrow: ir.Value) -> ir.Value:
+    """The same integers, which LLVM does not take for wider ones that a store makes narrow.
+
+    Where it finds that the mask of such a store is true in one lane alone, LLVM 22 stores that one as wide as it was.
+    """
+    kind = narrow.type
+    words = kind.count * kind.element.width // 32
+    fenced = ir.VectorType(FLOAT, words) if words > 1 else FLOAT if words else HALF
+    return b.bitcast(intrinsic(b, "arithmetic.fence", b.bitcast(narrow, fenced)), kind)
