@@ -32,6 +32,11 @@ def test_places_in_long_lines(size, dtype):
             torch.testing.assert_close(given, expected, rtol=0, atol=0)
 
 
+def test_places_in_no_lines():
+    line, x = torch.zeros(0, 4, 3), torch.zeros(0, 4, 5)
+    assert compiled(torch.searchsorted)(line, x).shape == x.shape
+
+
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_the_first_of_an_order(largest, dim):

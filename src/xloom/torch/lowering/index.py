@@ -68,8 +68,6 @@ def gather(g: Graph, x, dim: int, index, sparse_grad: bool):
     if x.shape.rank == 0 or index.shape.rank == 0:
         found = take_flat(g, x, g.reshape_to(g.cast(index, dt.s64), (index.shape.size,)))
         return g.reshape_to(found, index.shape.dims)
-    if 0 in index.shape.dims:
-        return g.full(index.shape.dims, 0, x.shape.dtype)
     dim = normalized(dim, x.shape.rank)
     for k, size in enumerate(index.shape.dims):
         if k != dim:
@@ -79,6 +77,8 @@ def gather(g: Graph, x, dim: int, index, sparse_grad: bool):
 
 def gather_lines(g: Graph, x: Instruction, dim: int, index: Instruction) -> Instruction:
     """x at `index` along a dimension; other dimensions are equal."""
+    if 0 in index.shape.dims:  # slices of one element may be longer than x
+        return g.full(index.shape.dims, 0, x.shape.dtype)
     others = [k for k in range(x.shape.rank) if k != dim]
     return g.gather(
         x,
