@@ -136,7 +136,8 @@ def test_products_pack_no_whole_operand(dtype, contracting, dims):
     # whole numbers, whose sums are exact
     x, y = (RANDOM.integers(-9, 9, p.shape.dims).astype(p.shape.dtype.numpy) for p in module.entry.parameters)
     executable = xl.compile(module)
-    assert executable.memory.temporary_bytes == 0
+    if not (process_target().has_tiles and dtype in ("bf16", "s8")):  # AMX reads tiles
+        assert executable.memory.temporary_bytes == 0
     left, right = (a.astype(np.int64) for a in (x, y))
     expected = (left.T if contracting[0] == 0 else left) @ (right if contracting[1] == 0 else right.T)
     np.testing.assert_array_equal(executable(x, y), expected)
