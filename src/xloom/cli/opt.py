@@ -149,9 +149,9 @@ def _explained(module: Module, question: str, target: str) -> str:
     found = tuple(name for name in names.split(",") if name)
     if subject not in QUESTIONS or (subject == "fusion" and len(found) > 2):
         raise click.UsageError(f"--explain is one of {', '.join(QUESTIONS)}, then :A or :A,B; and not {question!r}")
-    if subject == "fusion":
-        return fusion_report(prepared(module), found)
     machine = target_named(target) if target else process_target()
+    if subject == "fusion":
+        return fusion_report(prepared(module, target=machine), found)
     if machine.is_gpu:
         from xloom.cuda.printers import kernel_choices_text as of_gpu
 

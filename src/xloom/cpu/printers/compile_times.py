@@ -41,7 +41,7 @@ def compile_times_text(module: Module, names: Sequence[str] = (), target: Target
         return found
 
     with trace() as taken:
-        ready = timed("passes", lambda: prepared(module))
+        ready = timed("passes", lambda: prepared(module, target=target))
     passes: dict[str, list[float]] = defaultdict(list)
     for span in taken.spans("compile"):
         passes[span["name"]].append(span["dur"] / 1e6)

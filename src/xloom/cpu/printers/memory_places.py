@@ -30,7 +30,8 @@ def memory_places_text(module: Module, names: Sequence[str] = (), target: Target
 
     Raises XloomError for a name that the prepared module has not, LoweringError for what has no native code.
     """
-    ready, target = prepared(module), target or process_target()
+    target = target or process_target()
+    ready = prepared(module, target=target)
     wanted = checked_names(ready, names)
     places = _Places(scheduled(ready.entry), target)
     found = [i for i in ready.instructions if not wanted or i.name in wanted]

@@ -8,5 +8,5 @@ from xloom.llvm.target import Target
 
 
 def prepared_text(module: Module, target: Target | None = None) -> str:
-    """The HLO that is planned, after the passes that every compilation begins with: the same for all targets."""
-    return prepared(module).to_text()
+    """The HLO that is planned for a target, after the passes that every compilation begins with."""
+    return prepared(module, target=target).to_text()

@@ -37,7 +37,7 @@ class Graph:
         self.read: set[int] | None = None
         """Of an operator with several results, those that anything reads; None where that is not known."""
         self.asserted: list[tuple[Instruction, str]] | None = None
-        """What has to be true when the program has run, and the error otherwise; None where nobody looks."""
+        """What has to be true when the program has run, and the error otherwise; None where none is asked for."""
         self._random_state = random_state
         self._regions: dict[Any, Computation] = {}
 

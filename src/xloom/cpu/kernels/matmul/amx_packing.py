@@ -37,8 +37,6 @@ class TilePacking:
     depth: Axes
     by_rows: bool
     """True for lines of a row each, as the left tile has them; else of a packed element of the depth."""
-    may_be_read: bool = False
-    """True where tiles are read in place if they lie there whole."""
 
     @property
     def line(self) -> int:
@@ -95,8 +93,8 @@ class TilePacking:
 
     @cached_property
     def is_in_place(self) -> bool:
-        """True where tiles are read where they lie."""
-        if not (self.may_be_read and self.has_rows_along_depth) or inner(self.depth).size % self.step:
+        """True where tiles are read where they lie: left ones, if they lie there whole."""
+        if not (self.by_rows and self.has_rows_along_depth) or inner(self.depth).size % self.step:
             return False
         row = inner(self.rows)
         return row.size >= ROWS or (row.size >= _LEAST_ROWS and self.source.slack >= (ROWS - row.size) * row.a)

@@ -1,7 +1,8 @@
 """Large products of bf16 or bytes by AMX: tiles of sums stay in registers, those of the operands come from caches.
 
-Operands are packed into tiles, all of the left one at once, and all of the right one where several blocks of rows meet
-its columns. A block's sums of a part of the depth wait in the second cache for the next part.
+The left operand is read where it lies if tiles lie there whole, and packed into tiles otherwise. The right one is
+packed: all of it at once, or, for few rows, the columns that a thread needs next. A block's sums of a part of the depth
+wait in the second cache for the next part.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def missing_rows(product: Product) -> int:
 
 def _packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePacking]:
     return (
-        TilePacking(a, "a", product.rows, product.depth, by_rows=True, may_be_read=True),
+        TilePacking(a, "a", product.rows, product.depth, by_rows=True),
         TilePacking(b, "b", product.columns, product.depth, by_rows=False),
     )
 

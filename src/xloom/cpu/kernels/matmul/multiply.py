@@ -61,10 +61,13 @@ def multiply(
         add_slices(kernel, arithmetic, slices, parts, size, c)
         return
     # a row times a matrix is the matrix, transposed, times a column
-    is_matrix = is_tiled(arithmetic, product, a, b)
-    if not is_matrix and (count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target)):
+    is_by_tiles = is_tiled(arithmetic, product, a, b)
+    if not is_by_tiles and (count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target)):
         product, a, b = product.transposed, b, a
-    strategy, why = _strategy(arithmetic, product, a, b)
+    if is_by_tiles:
+        strategy, why = tiled, f"the processor multiplies tiles of {a.dtype.name}"
+    else:
+        strategy, why = _strategy(arithmetic, product, a, b)
     chosen(_MEANING[strategy], why)
     if not _takes_lines(strategy, arithmetic, product, a, "a"):
         a = made_whole(kernel, a, outer * count(product.rows))
@@ -100,9 +103,7 @@ _MEANING: dict[Callable, str] = {
 
 
 def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> tuple[Callable, str]:
-    """What multiplies, and why that."""
-    if is_tiled(arithmetic, product, a, b):
-        return tiled, f"the processor multiplies tiles of {a.dtype.name}"
+    """What multiplies by vectors, and why that."""
     if is_vector_product(product):
         return multiply_vector, "one of the operands is a vector"
     if is_few_vectors(product, a, arithmetic.target):

@@ -91,7 +91,7 @@ class Trace:
         self.after_operator: Callable[[], None] | None = None
         """Called when an operator was recorded, in eager mode."""
         self.run: Callable[[], None] | None = None
-        """Runs what was recorded, where that may be done before somebody asks for it."""
+        """Runs what was recorded, where that may be done before it is asked for."""
         self.roots: dict[str, Node] = {}
         self.nodes = self.programs = 0
         self.epoch = 0

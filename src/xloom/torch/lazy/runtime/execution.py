@@ -27,7 +27,7 @@ TRACE.run = flush
 
 @contextmanager
 def one_program() -> Iterator[None]:
-    """What is recorded meanwhile is run when somebody asks for it, and not before."""
+    """What is recorded meanwhile is run when it is asked for, and not before."""
     before, TRACE.run = TRACE.run, None
     try:
         yield
