@@ -396,14 +396,19 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.matmul.tile._MANY_VECTORS",
         "cpu.kernels.matmul.tile._LESS",
     ),
-    "only in code for processors with AMX: matmul/gemm-1024-bf16, matmul/gemm-2048-bf16 and own/heads-bf16 show them": (
+    "only in code for processors with AMX: matmul/gemm-1024-bf16, matmul/gemm-2048-bf16, own/heads-bf16 and "
+    "`benchmarks.few_rows` show them": (
         "cpu.kernels.matmul.amx_packing._LEAST_ROWS",
         "cpu.kernels.matmul.amx_product._STEPS",
         "cpu.kernels.matmul.amx_product._BLOCK",
         "cpu.kernels.matmul.amx_product._GROUP",
         "cpu.kernels.matmul.amx_product._PACKED_GROUP",
         "cpu.kernels.matmul.amx_product._ITEMS",
-        "cpu.kernels.matmul.amx_product._LEAST",
+        "cpu.kernels.matmul.amx_product._FEW",
+        "cpu.kernels.matmul.amx_product._WIDE_STEPS",
+        "cpu.kernels.matmul.amx_product._WIDE_GROUP",
+        "cpu.kernels.matmul.amx_product._LEAST_ROWS",
+        "cpu.kernels.matmul.amx_product._LEAST_TURNED_ROWS",
         "cpu.kernels.matmul.amx_product._LEAST_PRODUCTS",
         "cpu.kernels.matmul.amx_product._FASTER",
     ),

@@ -18,6 +18,7 @@ LAYOUTS = {
     "tn": (lambda m, k, n: ((k, m), (k, n)), "lhs_contracting_dims={0}, rhs_contracting_dims={0}"),
     "tt": (lambda m, k, n: ((k, m), (n, k)), "lhs_contracting_dims={0}, rhs_contracting_dims={1}"),
 }
+BATCHED = "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims="
 has_tiles = pytest.mark.skipif(not host_level().has_tiles, reason="no AMX, or a process may not use it")
 
 
@@ -64,6 +65,31 @@ def test_what_has_no_tiles():
 def test_values(layout, types, m, k, n):
     shapes, attributes = LAYOUTS[layout]
     check(*shapes(m, k, n), (m, n), attributes, types)
+
+
+@has_tiles
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("types", [("bf16", "bf16", "bf16"), ("s8", "s8", "s32")], ids="-".join)
+@pytest.mark.parametrize("m,k,n", [(9, 320, 100), (5, 256, 1100), (16, 333, 1040), (48, 448, 90), (64, 640, 1200)])
+def test_few_rows(layout, types, m, k, n):
+    shapes, attributes = LAYOUTS[layout]
+    check(*shapes(m, k, n), (m, n), attributes, types)
+
+
+def test_weights_that_lie_along_the_depth_are_read_in_place():
+    rows = (
+        "HloModule m\nENTRY e {{\n a = bf16[{rows},{k}] parameter(0)\n b = bf16[512,{k}] parameter(1)\n"
+        " ROOT d = bf16[{rows},512] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}\n}}"
+    )
+    in_place, packed = ("\tprefetch" in assembly(rows.format(rows=16, k=k), "x86-64-v4-amx") for k in (512, 500))
+    assert in_place and not packed
+
+
+@has_tiles
+def test_few_rows_of_several_dimensions():
+    check((2, 5, 128), (3, 40, 128), (2, 5, 3, 40), "lhs_contracting_dims={2}, rhs_contracting_dims={2}", ("bf16",) * 3)
+    check((4, 9, 96), (4, 200, 96), (4, 9, 200), BATCHED + "{2}", ("bf16", "bf16", "f32"))
+    check((4, 9, 96), (4, 96, 200), (4, 9, 200), BATCHED + "{1}", ("bf16", "bf16", "f32"))
 
 
 @has_tiles

@@ -125,3 +125,11 @@ def test_powers_of_two_that_are_no_normal_f32():
     module = xl.parse(f"ENTRY e {{ x = f32[{x.size}] parameter(0) ROOT y = f8e8m0fnu[{x.size}] convert(x) }}")
     found = np.asarray(xl.compile(module)(x))
     np.testing.assert_array_equal(found.view(np.uint8), x.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8))
+
+
+def test_bytes_as_narrow_floats_are_exact():
+    for dtype, kind in (("s8", np.int8), ("u8", np.uint8)):
+        every = np.arange(256).astype(np.uint8).view(kind)
+        for wide in ("bf16", "f16"):
+            text = f"HloModule m\nENTRY e {{\n a = {dtype}[256] parameter(0)\n ROOT c = {wide}[256] convert(a)\n}}"
+            np.testing.assert_array_equal(np.asarray(xl.compile(xl.parse(text))(every)).astype(kind), every)

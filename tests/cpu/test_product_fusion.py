@@ -307,3 +307,16 @@ ENTRY e {
 }"""
     memory = xl.compile(xl.parse(text)).memory
     assert memory.peak_bytes < 1.1 * sum(DTYPES[t].bytes * n for t, n in (("s8", 1 << 21), ("f32", 14336)))
+
+
+@pytest.mark.parametrize("dtype", ["s8", "f8e4m3fn", "s4"])
+@pytest.mark.parametrize("rows,depth,columns", [(9, 96, 40), (16, 640, 333), (64, 1100, 1040)])
+def test_few_rows_of_narrow_floats(dtype, rows, depth, columns):
+    """Made as AMX's tiles, where the processor has them."""
+    for dims, side in (((depth, columns), 0), ((columns, depth), 1)):
+        shape = f"[{dims[0]},{dims[1]}]"
+        body = f"""c = bf16{shape} convert(p1)
+  a = bf16{shape} broadcast(p2), dimensions={{{1 - side}}}
+  w = bf16{shape} multiply(c, a)
+  ROOT d = f32[{rows},{columns}] dot(p0, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{side}}}"""
+        check(body, ("bf16", (rows, depth)), (dtype, dims), ("bf16", (columns,)))

@@ -199,6 +199,8 @@ def _integer_to_float(b: ir.IRBuilder, value: ir.Value, source: DType, target: D
     to_float = b.sitofp if signed else b.uitofp
     if is_wide(target):
         return to_float(value, register_type(target))
+    if source.bits <= 8 and target.name in _BYTES:
+        return to_float(value, FLOAT)
     if source.bits <= 16 or target.name not in _GREAT:  # exact in a float, or beyond the type
         return rounded(b, to_float(value, FLOAT), target)
     if source.bits <= 32:
@@ -211,6 +213,10 @@ def _integer_to_float(b: ir.IRBuilder, value: ir.Value, source: DType, target: D
 
 _GREAT = frozenset({"bf16", "f8e8m0fnu"})
 """Narrow floats that can be beyond 2**24."""
+
+
+_BYTES = frozenset({"bf16", "f16"})
+"""Narrow floats that have all integers of eight bits."""
 
 
 def _with_sticky_bit(b: ir.IRBuilder, value: ir.Value, low: int, signed: bool) -> ir.Value:

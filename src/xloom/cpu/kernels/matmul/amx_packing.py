@@ -1,11 +1,12 @@
 """Operands as tiles: squares of 16 rows (or columns) by 16 packed elements of the depth.
 
-The last tile of rows has some rows of the one before it, where these are no whole number of tiles; past the end of the
-depth are zeros.
+The last tile of rows has some rows of the one before it, where these are no whole number of tiles, and a row more than
+once where there are too few for one; past the end of the depth are zeros.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +20,7 @@ from xloom.cpu.kernels.matmul.tile import at_most, rolled
 from xloom.llvm.masked_lanes import leading_lanes, masked_load
 from xloom.llvm.symbolic_dimension import divides, greatest
 from xloom.llvm.types import I8, I32, element_pointer, i64, memory_type
-from xloom.llvm.vectors import uniform
+from xloom.llvm.vectors import splat, uniform
 
 _LEAST_ROWS = 12
 """Of a tile: with fewer, it is better to pack rows of several lines."""
@@ -56,6 +57,8 @@ class TilePacking:
     def first_row(self, b: ir.IRBuilder, tile: ir.Value) -> ir.Value:
         """The first row of a tile; of the last one for those that are more."""
         tile = at_most(b, tile, self.tiles - 1)
+        if len(self.rows) <= 1 or not self.is_in_place:
+            return at_most(b, b.mul(tile, i64(ROWS)), greatest(0, self.line - ROWS))
         line, at = digits(b, [Axis(count(self.rows) // self.line, 0, 0, 0), Axis(-(-self.line // ROWS), 0, 0, 0)], tile)
         begin = at_most(b, b.mul(at, i64(ROWS)), greatest(0, self.line - ROWS))
         return b.add(b.mul(line, i64(self.line)), begin)
@@ -103,7 +106,7 @@ class TilePacking:
     def has_rows_side_by_side(self) -> bool:
         """True where elements of a tile's rows lie side by side, for each element of the depth."""
         row = inner(self.rows)
-        return row.stride(self.operand) == 1 and (len(self.rows) == 1 or row.size % ROWS == 0)
+        return row.stride(self.operand) == 1 and row.size >= ROWS and (len(self.rows) == 1 or row.size % ROWS == 0)
 
     @property
     def is_packed(self) -> bool:
@@ -125,6 +128,43 @@ class TilePacking:
                 place = b.gep(target, [b.add(here, i64(k * ROW_BYTES))], inbounds=True, source_etype=I8)
                 b.store(line, place, align=ROW_BYTES)
 
+    def put_lines(
+        self,
+        b: ir.IRBuilder,
+        pointer: ir.Value,
+        place: Callable[[ir.Value], ir.Value],
+        pairs: tuple[ir.Value, ir.Value],
+        step: ir.Value,
+        target: ir.Value,
+        apart: int,
+    ) -> None:
+        """Packs some pairs of tiles of a step of the depth, which are read along the rows of memory.
+
+        `place` says where an element of the depth lies of column 0. Lines of packed elements lie `apart` bytes from
+        each other, those of all tiles side by side in them.
+        """
+        with rolled(b, 0, ROWS, name="line") as k:
+            begin = b.add(b.mul(step, i64(self.step)), b.mul(k, i64(self.pack_factor)))
+            depths, masks = self._depths(b, begin)
+            here = [place(depth) for depth in depths]
+            line = b.gep(target, [b.mul(k, i64(apart))], inbounds=True, source_etype=I8)
+            with rolled(b, *pairs, name="pair") as pair:
+                for tile in (0, 1):
+                    first = self.first_row(b, b.add(b.mul(pair, i64(2)), i64(tile)))
+                    column = linear_offset(b, self.rows, first, self.operand)
+                    packed = self._joined(b, pointer, [b.add(at, column) for at in here], masks)
+                    at = b.add(b.mul(b.sub(pair, pairs[0]), i64(2 * ROW_BYTES)), i64(tile * ROW_BYTES))
+                    b.store(packed, b.gep(line, [at], inbounds=True, source_etype=I8), align=ROW_BYTES)
+
+    def _joined(self, b: ir.IRBuilder, pointer: ir.Value, places: list[ir.Value], masks: list[ir.Value]) -> ir.Value:
+        """A line of packed elements, each of those that lie in these places, where there is a mask only some."""
+        line: ir.Value = uniform(_LINE, 0)
+        for p, at in enumerate(places):
+            value = b.zext(self._load(b, pointer, at, ROWS, None), _LINE)
+            value = b.and_(value, masks[p]) if masks else value
+            line = b.or_(line, b.shl(value, uniform(_LINE, 8 * self.source.dtype.bytes * p))) if p else value
+        return line
+
     def _rows(
         self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, first: ir.Value, step: ir.Value
     ) -> list[ir.Value]:
@@ -135,7 +175,8 @@ class TilePacking:
             mask = leading_lanes(b, self.step, b.sub(i64(count(self.depth)), depth))
         lines = []
         for r in range(ROWS):
-            at = b.add(here, linear_offset(b, self.rows, b.add(first, i64(r)), self.operand))
+            row = i64(min(r, count(self.rows) - 1)) if count(self.rows) < ROWS else b.add(first, i64(r))
+            at = b.add(here, linear_offset(b, self.rows, row, self.operand))
             lines.append(b.bitcast(self._load(b, pointer, at, self.step, mask), _LINE))
         return lines
 
@@ -143,20 +184,22 @@ class TilePacking:
         self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, first: ir.Value, step: ir.Value
     ) -> list[ir.Value]:
         here = b.add(base, linear_offset(b, self.rows, first, self.operand))
-        whole, bits = divides(self.step, count(self.depth)), 8 * self.source.dtype.bytes
         lines = []
         for k in range(ROWS):
-            line: ir.Value = uniform(_LINE, 0)
-            for p in range(self.pack_factor):
-                depth = b.add(b.mul(step, i64(self.step)), i64(k * self.pack_factor + p))
-                inside = None if whole else b.icmp_signed("<", depth, i64(count(self.depth)))
-                depth = depth if whole else at_most(b, depth, count(self.depth) - 1)
-                at = b.add(here, linear_offset(b, self.depth, depth, self.operand))
-                value = b.zext(self._load(b, pointer, at, ROWS, None), _LINE)
-                value = value if inside is None else b.select(inside, value, uniform(_LINE, 0))
-                line = b.or_(line, b.shl(value, uniform(_LINE, bits * p))) if p else value
-            lines.append(line)
+            begin = b.add(b.mul(step, i64(self.step)), i64(k * self.pack_factor))
+            depths, masks = self._depths(b, begin)
+            places = [b.add(here, linear_offset(b, self.depth, depth, self.operand)) for depth in depths]
+            lines.append(self._joined(b, pointer, places, masks))
         return lines
+
+    def _depths(self, b: ir.IRBuilder, begin: ir.Value) -> tuple[list[ir.Value], list[ir.Value]]:
+        """Where a packed element's elements lie in the depth, and masks of those that are not past its end."""
+        size = count(self.depth)
+        depths = [b.add(begin, i64(p)) for p in range(self.pack_factor)]
+        if divides(self.step, size):
+            return depths, []
+        inside = [b.sext(b.icmp_signed("<", depth, i64(size)), I32) for depth in depths]
+        return [at_most(b, depth, size - 1) for depth in depths], [splat(b, x, ROWS) for x in inside]
 
     def _load(self, b: ir.IRBuilder, pointer: ir.Value, at: ir.Value, lanes: int, mask: ir.Value | None) -> ir.Value:
         dtype = self.source.dtype

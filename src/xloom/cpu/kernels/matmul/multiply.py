@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.matmul.amx_product import is_tiled, tiled
+from xloom.cpu.kernels.matmul.amx_product import is_better_turned, is_tiled, takes_lines, tiled
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked_product import blocked, depth_block, has_scalars_in_place
@@ -62,16 +62,17 @@ def multiply(
         return
     # a row times a matrix is the matrix, transposed, times a column
     is_by_tiles = is_tiled(arithmetic, product, a, b)
-    if not is_by_tiles and (count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target)):
+    is_row = not is_by_tiles and (count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target))
+    if is_row or (is_by_tiles and is_better_turned(product, a, b)):
         product, a, b = product.transposed, b, a
     if is_by_tiles:
         strategy, why = tiled, f"the processor multiplies tiles of {a.dtype.name}"
     else:
         strategy, why = _strategy(arithmetic, product, a, b)
     chosen(_MEANING[strategy], why)
-    if not _takes_lines(strategy, arithmetic, product, a, "a"):
+    if not _takes_lines(strategy, arithmetic, product, (a, b), "a"):
         a = made_whole(kernel, a, outer * count(product.rows))
-    if not _takes_lines(strategy, arithmetic, product, b, "b") or a.is_made:
+    if not _takes_lines(strategy, arithmetic, product, (a, b), "b") or a.is_made:
         b = made_whole(kernel, b, outer * count(product.columns))
     if strategy is blocked:
         arithmetic = in_pairs(arithmetic, a.dtype, b.dtype)
@@ -141,10 +142,14 @@ def _is_better_in_pairs(arithmetic: Arithmetic, product: Product, a: Array, b: A
     return count(product.rows) >= _PAIRED_ROWS and count(product.depth) >= _PAIRED_DEPTH
 
 
-def _takes_lines(strategy: Callable, arithmetic: Arithmetic, product: Product, array: Array, operand: str) -> bool:
+def _takes_lines(
+    strategy: Callable, arithmetic: Arithmetic, product: Product, operands: tuple[Array, Array], operand: str
+) -> bool:
     """True when an operand can be made as it is multiplied."""
-    if arithmetic.parts > 1 or strategy in (direct, tiled):
+    if arithmetic.parts > 1 or strategy is direct:
         return False
+    if strategy is tiled:
+        return takes_lines(product, *operands, operand)
     return operand == "a" if strategy is multiply_vector else has_lines(product, operand)
 
 
