@@ -405,6 +405,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.matmul.amx_product._PACKED_GROUP",
         "cpu.kernels.matmul.amx_product._ITEMS",
         "cpu.kernels.matmul.amx_product._FEW",
+        "cpu.kernels.matmul.amx_product._AHEAD",
         "cpu.kernels.matmul.amx_product._WIDE_STEPS",
         "cpu.kernels.matmul.amx_product._WIDE_GROUP",
         "cpu.kernels.matmul.amx_product._LEAST_ROWS",

@@ -56,6 +56,8 @@ _LEAST_ROWS, _LEAST_TURNED_ROWS = {2: 9, 1: 3}, {2: 5, 1: 3}
 """By an element's bytes: a matrix meets fewer rows as fast as memory gives it, without tiles."""
 _LEAST_PRODUCTS = 1 << 16
 """Of fewer, most of the time goes into packing."""
+_AHEAD = 4
+"""Steps of the depth, of 64 bytes of each row, before which weights that are read in place are fetched."""
 _FASTER = 8
 """How many products of f32 take the time of one of AMX, about."""
 
@@ -202,8 +204,7 @@ class _Multiplication:
         self._sums = _memory(b, _SUM_BYTES) if sums is None else sums.pointer(phase)
         self._tiles = TileRegisters(b, left.source.dtype, right.source.dtype)
         self._turned = _memory(b, TILE_BYTES) if _is_turned(product) else POINTER(None)
-        # whose rows lie one after another
-        self._is_fetched = _is_turned(product) and not left.source.is_made and inner(left.rows).a == count(left.depth)
+        self._is_fetched = _is_turned(product) and not left.source.is_made
         self._distances = None
         if len(left.depth) > 1 and left.is_in_place:
             self._distances = allocate(b, I64, _STEPS)
@@ -389,12 +390,12 @@ class _Multiplication:
                 yield b.add(part, k), [_moved(b, buffer.pointer, at, 1) for at in tiles], line
 
     def _fetch(self, first: ir.Value, step: ir.Value) -> None:
-        """Fetches a part of the next pair of tiles of rows, which follow in memory, at each step of this one."""
+        """Fetches tiles of a pair of rows some steps before they are read."""
         b, row = self._b, inner(self._left.rows)
-        after = _moved(b, first, i64(row.a * self._left.source.dtype.bytes), SIDE)
-        here = _moved(b, after, step, SIDE * LINE)
+        ahead = _moved(b, first, b.add(step, i64(_AHEAD)), LINE)
         for line in range(SIDE):
-            fetch(b, b.gep(here, [i64(line * LINE)], source_etype=I8), near=False)
+            at = i64(line * row.a * self._left.source.dtype.bytes)
+            fetch(b, b.gep(ahead, [at], source_etype=I8))
 
     def _write(self, sums: ir.Value, target: ir.Value, row: ir.Value, column: ir.Value) -> None:
         """Stores sums in the result."""
