@@ -27,13 +27,17 @@ _passes: Callable[[str], Sequence[Pass]] = lru_cache(parse_pipeline)
 
 
 def prepared(
-    module: Module, hooks: Sequence[Hook] = (), own: Sequence[Pass] = (), first: Sequence[Pass] = ()
+    module: Module,
+    hooks: Sequence[Hook] = (),
+    own: Sequence[Pass] = (),
+    first: Sequence[Pass] = (),
+    products: Sequence[Pass] = (),
 ) -> Module:
     """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed.
 
     `hooks` see the copy at the start of each part of the pipeline, and after each pass that changed it; `own` are
     a backend's own passes, which run when all else is simplified and look at what it has kernels for;
-    `first` are those whose results are to be simplified.
+    `first` are those whose results are to be simplified, `products` what chooses products before they are blocked.
     """
     overgrown = overgrown_call(module.entry)
     if overgrown is not None:
@@ -46,6 +50,7 @@ def prepared(
     module = module.clone()
     run = partial(run_passes, module, verify=False, hooks=hooks)
     run((*first, *_passes(f"{_FIRST},{PIPELINE}")))
+    run((*products, *_passes("dce")) if products else ())
     # of simplified computations, which some scans need not be loops in, and where products are found
     if any(report.changed for report in run(_passes("scan-expansion,product-blocking"))):
         run(_passes(PIPELINE))

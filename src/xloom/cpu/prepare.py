@@ -37,5 +37,5 @@ def prepared(module: Module, hooks: Sequence[Hook] = (), target: Target | None =
     It is what is best for the `target`, which is the process's if it is None, and runs on all.
     """
     first = _FIRST if active() is None else ()  # which watches calls as they are
-    own = (NarrowOperands(), *_OWN) if (target or process_target()).has_tiles else _OWN
-    return preparation.prepared(module, hooks, own, first)
+    products = (NarrowOperands(),) if (target or process_target()).has_tiles else ()
+    return preparation.prepared(module, hooks, (*products, *_OWN), first, products)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xloom.hlo.computation import Computation
@@ -14,15 +13,9 @@ from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.base import Pass, register
 from xloom.passes.replacement import replace_each
 from xloom.passes.rewrite import Rewriter, RuleTable
+from xloom.passes.row_region import Places, Result, RowRegion, block_count, key
 
 _COUNTER = array_shape(s32, ())
-_CHEAP = frozenset(
-    ["and", "broadcast", "compare", "constant", "convert", "iota", "not", "or", "reshape", "select", "transpose", "xor"]
-)
-"""What may be computed anew for each block."""
-
-Places = Mapping[int, int]
-"""The dimensions of an array that blocks divide, by dimension: the numbers of the blocks' axes."""
 
 
 @register
@@ -30,11 +23,13 @@ Places = Mapping[int, int]
 class ProductBlocking(Pass):
     """Rewrites attention, or any dot of rows that were made of a dot row by row, as a while loop over blocks of rows.
 
-    It does so where the array between the two has `least` bytes and nothing else needs it; a block has `block` bytes.
+    It does so where the array between the two has `least` bytes and what else reads it can be part of the loop; a block
+    has `block` bytes and `rows` rows.
     """
 
     least: int = 1 << 22
     block: int = 1 << 21
+    rows: int = 16
 
     name = "product-blocking"
 
@@ -46,148 +41,67 @@ class ProductBlocking(Pass):
 
     # dot(f(dot(q, k)), v)[rows] == dot(f(dot(q[rows], k)), v) where f keeps rows apart
     def _blocked(self, i: Instruction, rw: Rewriter) -> Instruction | None:
+        if i.is_dead:  # as a loop gives it already
+            return None
         for side in (0, 1):
             rows = i.operands[side]
-            if rows.opcode != "dot" and rows.shape.size * rows.shape.dtype.bytes >= self.least:
-                region = _Region(i, side, self.block)
+            if rows.opcode == "dot" or rows.shape.size * rows.shape.dtype.bytes < self.least:
+                continue
+            for even in (False, True):  # what is added up is of even blocks
+                region = RowRegion(i, side, self.block, self.rows, even=even)
                 if region.is_worth_it:
-                    return region.loop(rw)
+                    return _loop(region, i, rw)
         return None
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """A dimension of the rows that is divided: into `count` blocks of `size`."""
+def _loop(region: RowRegion, dot: Instruction, rw: Rewriter) -> Instruction:
+    """The result of the dot, from a while loop that gives all others too."""
+    module = rw.computation.module
+    assert module is not None
+    inputs, results = list(region.outside), list(region.results)
+    state = tuple_shape([_COUNTER, *(i.shape for i in (*inputs, *results))])
+    first = [rw.constant(_COUNTER, 0), *inputs, *(rw.splat(i.shape, 0) for i in results)]
+    whole = rw.make("tuple", state, first)
+    limit = block_count(region.axes)
+    condition, body = _condition(module, state, limit), _body(region, module, state)
+    whole = rw.make("while", state, [whole], condition=condition, body=body)
+    made = {
+        i: rw.make("get-tuple-element", i.shape, [whole], index=1 + len(inputs) + k) for k, i in enumerate(results)
+    }
+    for i, value in made.items():
+        if i is not dot:
+            i.replace_all_uses_with(value)
+    return made[dot]
 
-    dimension: int
-    count: int
-    size: int
+
+def _condition(module: Module, state: Shape, limit: int) -> Computation:
+    rw = Rewriter(Computation("block_condition"))
+    count = rw.make("get-tuple-element", _COUNTER, [rw.make("parameter", state, parameter_number=0)], index=0)
+    rw.computation.root = rw.make(
+        "compare", array_shape(pred, ()), [count, rw.constant(_COUNTER, limit)], direction="LT"
+    )
+    return module.add(rw.computation)
 
 
-class _Region:
-    """What a dot's operand is made of, up to the dots before; `side` says which operand."""
-
-    def __init__(self, dot: Instruction, side: int, most: int):
-        self.dot, self.side = dot, side
-        self.rows = dot.operands[side]
-        self.axes = self._axes(most)
-        self.outside: dict[Instruction, None] = {}
-        """What the loop reads."""
-        self._inside: dict[Instruction, bool] = {}
-        """What it computes, and whether each block does something else."""
-        self._follow(self.rows, {axis.dimension: k for k, axis in enumerate(self.axes)})
-
-    def _axes(self, most: int) -> list[_Axis]:
-        """The dimensions to divide, until a block has at most so many bytes: batches first, then rows."""
-        batch, free = (list(d) for d in _operand_dims(self.dot, self.side))
-        dims, axes = self.rows.shape.dims, []
-        size = self.rows.shape.size * self.rows.shape.dtype.bytes
-        for d in [*batch, *sorted(free, key=lambda d: -dims[d])[:1]]:
-            if size > most and dims[d] > 1:
-                count = min(
-                    (n for n in range(1, dims[d] + 1) if dims[d] % n == 0 and size // n <= most), default=dims[d]
-                )
-                axes.append(_Axis(d, count, dims[d] // count))
-                size //= count
-        return axes
-
-    @property
-    def is_worth_it(self) -> bool:
-        """True when all that is large is made inside, from a dot, and read by nothing else."""
-        whole = [i for i, is_own in self._inside.items() if is_own]
-        large = [i for i in whole if 2 * i.shape.size >= self.rows.shape.size]
-        if not self.axes or not any(i.opcode == "dot" for i in large) or any(i in self.outside for i in whole):
-            return False
-        return all(user in self._inside or user is self.dot for i in whole for user in i.users)
-
-    # -- what is inside
-    def _follow(self, i: Instruction, places: Places) -> None:
-        stack = [(i, places)]
-        seen: set[tuple[Instruction, tuple]] = set()
-        while stack:
-            i, places = stack.pop()
-            if _key(i, places) in seen:
-                continue
-            seen.add(_key(i, places))
-            if not self._is_inside(i, places):
-                if i.opcode != "constant" or not i.shape.is_scalar:
-                    self.outside[i] = None
-                continue
-            self._inside[i] = len(places) == len(self.axes)
-            if i.opcode == "dot":
-                self.outside.update(dict.fromkeys(i.operands))
-            else:
-                stack += zip(i.operands, _operand_places(i, places), strict=True)
-        self.outside[self.dot.operands[1 - self.side]] = None
-
-    def _is_inside(self, i: Instruction, places: Places) -> bool:
-        if not places or i.control_predecessors or i.control_successors or not i.shape.is_array:
-            return False
-        if i.opcode == "dot":
-            return len(places) == len(self.axes)
-        known = i.op.elementwise or i.opcode in ("broadcast", "iota", "transpose")
-        if i.opcode == "reshape":
-            known = _long(i.shape) == _long(i.operands[0].shape)
-        elif i.opcode == "reduce":
-            known = len(i.operands) == 2
-        return known and (len(places) == len(self.axes) or i.opcode in _CHEAP)
-
-    # -- the loop
-    def loop(self, rw: Rewriter) -> Instruction:
-        """The result of the dot, from a while loop."""
-        module = rw.computation.module
-        assert module is not None
-        shapes = [_COUNTER, *(i.shape for i in self.outside), self.dot.shape]
-        state = tuple_shape(shapes)
-        first = [rw.constant(_COUNTER, 0), *self.outside, rw.splat(self.dot.shape, 0)]
-        whole = rw.make("tuple", state, first)
-        whole = rw.make(
-            "while", state, [whole], condition=self._condition(module, state), body=self._body(module, state)
-        )
-        return rw.make("get-tuple-element", self.dot.shape, [whole], index=len(shapes) - 1)
-
-    def _condition(self, module: Module, state: Shape) -> Computation:
-        rw = Rewriter(Computation("block_condition"))
-        count = rw.make("get-tuple-element", _COUNTER, [rw.make("parameter", state, parameter_number=0)], index=0)
-        limit = rw.constant(_COUNTER, math.prod(a.count for a in self.axes))
-        rw.computation.root = rw.make("compare", array_shape(pred, ()), [count, limit], direction="LT")
-        return module.add(rw.computation)
-
-    def _body(self, module: Module, state: Shape) -> Computation:
-        rw = Rewriter(Computation("block_body"))
-        whole = rw.make("parameter", state, parameter_number=0)
-        count, *parts = (rw.make("get-tuple-element", s, [whole], index=k) for k, s in enumerate(state.elements))
-        block = _Block(self, rw, count, dict(zip(self.outside, parts, strict=False)))
-        made = block.dot()
-        result = rw.make(
-            "dynamic-update-slice", self.dot.shape, [parts[-1], made, *block.starts(self.result_places, made)]
-        )
-        following = rw.make("add", _COUNTER, [count, rw.constant(_COUNTER, 1)])
-        rw.computation.root = rw.make("tuple", state, [following, *parts[:-1], result])
-        return module.add(rw.computation)
-
-    @property
-    def result_places(self) -> Places:
-        """Where the blocks lie in the dot's result."""
-        lists = [_operand_dims(self.dot, k) for k in (0, 1)]
-        batch, free = lists[self.side]
-        before = len(batch) + (len(lists[0][1]) if self.side else 0)
-        order = {d: k for k, d in enumerate(batch)} | {d: before + k for k, d in enumerate(free)}
-        return {order[axis.dimension]: k for k, axis in enumerate(self.axes)}
-
-    def other_places(self) -> Places:
-        """Where they lie in the dot's other operand."""
-        return _operand_places(self.dot, self.result_places)[1 - self.side]
-
-    def is_inside(self, i: Instruction) -> bool:
-        """True when the loop computes it."""
-        return i in self._inside
+def _body(region: RowRegion, module: Module, state: Shape) -> Computation:
+    rw = Rewriter(Computation("block_body"))
+    whole = rw.make("parameter", state, parameter_number=0)
+    count, *parts = (rw.make("get-tuple-element", s, [whole], index=k) for k, s in enumerate(state.elements))
+    inputs = parts[: len(region.outside)]
+    block = _Block(region, rw, count, dict(zip(region.outside, inputs, strict=True)))
+    results = [
+        block.put(i, result, part)
+        for (i, result), part in zip(region.results.items(), parts[len(inputs) :], strict=True)
+    ]
+    following = rw.make("add", _COUNTER, [count, rw.constant(_COUNTER, 1)])
+    rw.computation.root = rw.make("tuple", state, [following, *inputs, *results])
+    return module.add(rw.computation)
 
 
 class _Block:
     """The body of the loop: the same instructions for a block of rows."""
 
-    def __init__(self, region: _Region, rw: Rewriter, count: Instruction, outside: dict[Instruction, Instruction]):
+    def __init__(self, region: RowRegion, rw: Rewriter, count: Instruction, outside: dict[Instruction, Instruction]):
         self._region, self._rw, self._outside = region, rw, outside
         self._made: dict[tuple[Instruction, tuple], Instruction] = {}
         self._starts: list[Instruction] = []
@@ -197,17 +111,20 @@ class _Block:
                 limit = rw.constant(_COUNTER, axis.count)
                 number = rw.make("remainder", _COUNTER, [count, limit])
                 count = rw.make("divide", _COUNTER, [count, limit])
-            size = rw.constant(_COUNTER, axis.size)
-            self._starts.insert(0, rw.make("multiply", _COUNTER, [number, size]))
+            start = rw.make("multiply", _COUNTER, [number, rw.constant(_COUNTER, axis.size)])
+            if not axis.is_even:
+                start = rw.make("minimum", _COUNTER, [start, rw.constant(_COUNTER, axis.length - axis.size)])
+            self._starts.insert(0, start)
 
-    def dot(self) -> Instruction:
-        """The block of the result."""
-        region, operands = self._region, list(self._region.dot.operands)
-        operands[region.side] = self._value(region.rows, {a.dimension: k for k, a in enumerate(region.axes)})
-        operands[1 - region.side] = self._slice(operands[1 - region.side], region.other_places())
-        return self._like(region.dot, region.result_places, operands)
+    def put(self, i: Instruction, result: Result, whole: Instruction) -> Instruction:
+        """The whole result with what this block gives of it."""
+        rw, places = self._rw, result.places
+        made = self._value(i, places)
+        if result.is_added:
+            made = rw.make("add", made.shape, [self._part(whole, places), made])
+        return rw.make("dynamic-update-slice", whole.shape, [whole, made, *self._begin(places, made)]) if places else made
 
-    def starts(self, places: Places, of: Instruction) -> list[Instruction]:
+    def _begin(self, places: Places, of: Instruction) -> list[Instruction]:
         """Where the block begins in an array."""
         zero = self._rw.constant(_COUNTER, 0)
         return [self._starts[places[d]] if d in places else zero for d in range(of.shape.rank)]
@@ -217,82 +134,48 @@ class _Block:
         stack = [(i, places)]
         while stack:
             i, places = stack[-1]
-            if _key(i, places) in self._made:
+            if key(i, places) in self._made:
                 stack.pop()
                 continue
-            inner = list(zip(i.operands, _operand_places(i, places), strict=True)) if self._is_made(i, places) else []
-            left = [x for x in inner if _key(*x) not in self._made]
+            inner = self._operands(i, places)
+            left = [x for x in inner if key(*x) not in self._made]
             if left:
                 stack += left
                 continue
             stack.pop()
-            self._made[_key(i, places)] = self._block(i, places, [self._made[_key(*x)] for x in inner])
-        return self._made[_key(i, places)]
+            self._made[key(i, places)] = self._block(i, places, [self._made[key(*x)] for x in inner])
+        return self._made[key(i, places)]
+
+    def _operands(self, i: Instruction, places: Places) -> Sequence[tuple[Instruction, Places]]:
+        if not self._is_made(i, places):
+            return []
+        return list(zip(i.operands, self._region.operand_places(i, places), strict=True))
 
     def _is_made(self, i: Instruction, places: Places) -> bool:
-        return bool(places) and self._region.is_inside(i) and i not in self._outside
+        return i in self._region.results or (bool(places) and self._region.is_inside(i))
 
     def _block(self, i: Instruction, places: Places, operands: list[Instruction]) -> Instruction:
         if not self._is_made(i, places):
-            return self._slice(i, places)
-        new = self._like(i, places, operands)
+            if i.opcode == "constant" and i.shape.is_scalar:
+                return self._rw.make("constant", i.shape, literal=i["literal"])
+            return self._part(self._outside[i], places)
+        new = self._rw.make(i.opcode, self._shape(i, places), operands, **i.attrs)
+        new.metadata = i.metadata
         if i.opcode != "iota" or i["iota_dimension"] not in places:
             return new
         start = self._starts[places[i["iota_dimension"]]]
         start = self._rw.make("convert", array_shape(i.shape.dtype, ()), [start])
         return self._rw.make("add", new.shape, [new, self._rw.make("broadcast", new.shape, [start], dimensions=())])
 
-    def _slice(self, i: Instruction, places: Places) -> Instruction:
-        if i.opcode == "constant" and i.shape.is_scalar:
-            return self._rw.make("constant", i.shape, literal=i["literal"])
-        array = self._outside[i]
+    def _part(self, array: Instruction, places: Places) -> Instruction:
+        """The block of an array that is there whole."""
         if not places:
             return array
-        shape = self._shape(i, places)
-        starts = self.starts(places, i)
+        shape = self._shape(array, places)
+        starts = self._begin(places, array)
         return self._rw.make("dynamic-slice", shape, [array, *starts], dynamic_slice_sizes=shape.dims)
-
-    def _like(self, i: Instruction, places: Places, operands: list[Instruction]) -> Instruction:
-        new = self._rw.make(i.opcode, self._shape(i, places), operands, **i.attrs)
-        new.metadata = i.metadata
-        return new
 
     def _shape(self, i: Instruction, places: Places) -> Shape:
         axes = self._region.axes
         dims = [axes[places[d]].size if d in places else n for d, n in enumerate(i.shape.dims)]
         return array_shape(i.shape.dtype, dims)
-
-
-def _key(i: Instruction, places: Places) -> tuple[Instruction, tuple]:
-    return i, tuple(sorted(places.items()))
-
-
-def _long(shape: Shape) -> list[int]:
-    return [n for n in shape.dims if n != 1]
-
-
-def _operand_dims(dot: Instruction, side: int) -> tuple[list[int], list[int]]:
-    """The batch dimensions of an operand, and those that are rows or columns of the result."""
-    name = ("lhs", "rhs")[side]
-    batch, summed = list(dot[f"{name}_batch_dims"]), dot[f"{name}_contracting_dims"]
-    return batch, [d for d in range(dot.operands[side].shape.rank) if d not in batch and d not in summed]
-
-
-def _operand_places(i: Instruction, places: Places) -> list[Places]:
-    """Where the blocks of a value lie in its operands."""
-    if i.opcode == "dot":
-        (batch, rows), (other, columns) = _operand_dims(i, 0), _operand_dims(i, 1)
-        left = {d: k for k, d in enumerate(batch + rows)}
-        right = {d: k for k, d in enumerate(other)} | {d: len(left) + k for k, d in enumerate(columns)}
-        return [{d: places[k] for d, k in side.items() if k in places} for side in (left, right)]
-    if i.opcode == "broadcast":
-        return [{j: places[d] for j, d in enumerate(i["dimensions"]) if d in places}]
-    if i.opcode == "transpose":
-        return [{d: places[k] for k, d in enumerate(i["dimensions"]) if k in places}]
-    if i.opcode == "reduce":
-        kept = [d for d in range(i.operands[0].shape.rank) if d not in i["dimensions"]]
-        return [{d: places[k] for k, d in enumerate(kept) if k in places}, {}]
-    if i.opcode == "reshape":
-        long = [[d for d, n in enumerate(s.dims) if n != 1] for s in (i.shape, i.operands[0].shape)]
-        return [{e: places[d] for d, e in zip(*long, strict=True) if d in places}]
-    return [places if o.shape.rank == i.shape.rank else {} for o in i.operands]

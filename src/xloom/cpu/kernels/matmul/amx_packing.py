@@ -96,11 +96,17 @@ class TilePacking:
 
     @cached_property
     def is_in_place(self) -> bool:
-        """True where tiles are read where they lie: left ones, if they lie there whole."""
-        if not (self.by_rows and self.has_rows_along_depth) or inner(self.depth).size % self.step:
+        """True where tiles are read where they lie: left ones, if they lie there whole but for those of the last step."""
+        depth = inner(self.depth)
+        if not (self.by_rows and self.has_rows_along_depth) or depth.size < self.step:
             return False
         row = inner(self.rows)
         return row.size >= ROWS or (row.size >= _LEAST_ROWS and self.source.slack >= (ROWS - row.size) * row.a)
+
+    @cached_property
+    def has_tail(self) -> bool:
+        """True where all is read in place but the last step of the depth, which has fewer elements."""
+        return self.is_in_place and not divides(self.step, count(self.depth))
 
     @cached_property
     def has_rows_side_by_side(self) -> bool:
