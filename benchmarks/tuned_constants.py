@@ -400,7 +400,11 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
     "`benchmarks.few_rows` show them": (
         "cpu.kernels.matmul.amx_packing._LEAST_ROWS",
         "cpu.kernels.matmul.amx_product._STEPS",
+        "cpu.kernels.matmul.amx_product._PACKED_STEPS",
         "cpu.kernels.matmul.amx_product._BLOCK",
+        "cpu.kernels.matmul.amx_product._LEAST_BLOCK",
+        "cpu.kernels.matmul.amx_product._BLOCK_TILES",
+        "cpu.kernels.matmul.amx_product._COPIED_FOR",
         "cpu.kernels.matmul.amx_product._GROUP",
         "cpu.kernels.matmul.amx_product._PACKED_GROUP",
         "cpu.kernels.matmul.amx_product._ITEMS",

@@ -158,3 +158,25 @@ def test_images(n, h, w, c, o, size, pad, stride, spread):
     x, k = (rng.standard_normal(d).astype(ml_dtypes.bfloat16) for d in ((n, h, w, c), (size, size, c, o)))
     got, want = np.asarray(run_kernel(text, x, k, split=3)), np.asarray(xl.evaluate(xl.parse(text), x, k))
     same(got, want, "bf16", size * np.sqrt(c))
+
+
+@has_tiles
+@pytest.mark.parametrize("out", ["bf16", "f32"])
+def test_rows_that_are_packed_for_many_columns(out):
+    check((530, 200), (200, 300), (530, 300), ROWS_BY_COLUMNS, ("bf16", "bf16", out))
+    check((520, 2100), (2100, 256), (520, 256), ROWS_BY_COLUMNS, ("bf16", "bf16", out))
+
+
+@has_tiles
+@pytest.mark.parametrize("columns", [64, 70])
+def test_sums_that_are_the_result_are_stored_in_it(columns):
+    check((50, 600), (columns, 600), (50, columns), LAYOUTS["nt"][1], ("bf16", "bf16", "f32"))
+
+
+@has_tiles
+def test_the_end_of_a_depth_that_is_read_in_place():
+    a, b = np.ones((40, 60), ml_dtypes.bfloat16), np.ones((60, 40), ml_dtypes.bfloat16)
+    a[3, 59], a[4, 31], b[59, 5] = np.inf, np.nan, 2
+    got = np.asarray(run_kernel(product(("bf16", "bf16", "bf16"), 40, 60, 40), a, b)).astype(np.float32)
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(got, want.astype(ml_dtypes.bfloat16).astype(np.float32))

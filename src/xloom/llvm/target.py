@@ -123,6 +123,11 @@ class Target:
         return self.registers.nbytes == 64 and "avx512vnni" in self.features
 
     @property
+    def has_narrowing(self) -> bool:
+        """True when vectors of f32 are rounded to bf16 at once, as long as none of them is subnormal."""
+        return self.registers.nbytes == 64 and "avx512bf16" in self.features
+
+    @property
     def has_bfloat_products(self) -> bool:
         """Sums of two products of bf16 at once, in vectors of 64 bytes, and as fast as two products of f32.
 

@@ -38,6 +38,8 @@ class TilePacking:
     depth: Axes
     by_rows: bool
     """True for lines of a row each, as the left tile has them; else of a packed element of the depth."""
+    is_copied: bool = False
+    """True where it is packed though it could be read in place."""
 
     @property
     def line(self) -> int:
@@ -96,9 +98,9 @@ class TilePacking:
 
     @cached_property
     def is_in_place(self) -> bool:
-        """True where tiles are read where they lie: left ones, if they lie there whole but for those of the last step."""
+        """True where tiles are read where they lie: left ones, if they lie there whole but for the last step's."""
         depth = inner(self.depth)
-        if not (self.by_rows and self.has_rows_along_depth) or depth.size < self.step:
+        if self.is_copied or not (self.by_rows and self.has_rows_along_depth) or depth.size < self.step:
             return False
         row = inner(self.rows)
         return row.size >= ROWS or (row.size >= _LEAST_ROWS and self.source.slack >= (ROWS - row.size) * row.a)

@@ -1,13 +1,14 @@
 """Large products of bf16 or bytes by AMX: tiles of sums stay in registers, those of the operands come from caches.
 
-The left operand is read where it lies if tiles lie there whole, and packed into tiles otherwise. The right one is
-packed: all of it at once, or, for few rows, the columns that a thread needs next. A block's sums of a part of the depth
-wait in the second cache for the next part.
+The left operand is read where it lies if tiles lie there whole, and packed into tiles otherwise, or where many columns
+meet it. The right one is packed: all of it at once, or, for few rows, the columns that a thread needs next. A block of
+rows stays in the second cache while all columns pass it; sums of a part of a long depth wait in memory for the next.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -19,8 +20,9 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array, new_array
+from xloom.cpu.kernels.matmul.packed_pairs import narrowed_normal
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
-from xloom.hlo.dtype import s32
+from xloom.hlo.dtype import bf16, s32
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest, least
 from xloom.llvm.types import I1, I8, I64, POINTER, element_pointer, i64
@@ -30,13 +32,18 @@ SIDE = 2 * ROWS
 PAIR_BYTES = 2 * TILE_BYTES
 """Of two tiles side by side, for one step of the depth."""
 _SUM_BYTES = 4 * TILE_BYTES
-_STEPS = 16
-"""Tiles of the depth at once: columns of two tiles have 32 KiB then."""
-_BLOCK = 16
-"""Pairs of tiles of rows that columns meet at once: they have 512 KiB then."""
-_GROUP, _PACKED_GROUP = 4, 8
-"""Pairs of tiles of columns that meet a block of rows, where they are packed for it, or are already; at the most.
-Sums of eight take 512 KiB."""
+_STEPS, _PACKED_STEPS = 16, 64
+"""Tiles of the depth at once: columns of two tiles have 32 KiB then, which are packed for that; or 128 KiB, of those
+that are packed already, so that most sums need not wait in memory for the next part."""
+_BLOCK, _LEAST_BLOCK = 16, 8
+"""Pairs of tiles of rows that columns meet at once, at the most and at the least."""
+_BLOCK_TILES = 256
+"""Pairs of tiles in a block of rows: they have 512 KiB then."""
+_COPIED_FOR = 8
+"""Pairs of tiles of columns that meet more rows than a block for which these are packed, though they lie evenly apart:
+tiles follow one another then, as caches fetch them best."""
+_GROUP, _PACKED_GROUP = 4, 32
+"""Pairs of tiles of columns that meet a block of rows, where they are packed for it, or are already; at the most."""
 _ITEMS = 8
 """Of a product, for threads to share, where it has as many tiles."""
 _LEAST, _LEAST_PRODUCTS = 16, 1 << 16
@@ -71,20 +78,23 @@ def _packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePa
 def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b: Array, c: Array) -> None:
     """Adds the phases that pack operands, and one that multiplies."""
     left, right = _packings(product, a, b)
+    if left.pairs > _BLOCK and right.pairs >= _COPIED_FOR and max(len(product.rows), len(product.depth)) == 1:
+        left = replace(left, is_copied=True)
     rows = left.source if left.is_in_place else _packed(kernel, arithmetic, product, left)
-    columns = None
-    blocks = -(-left.pairs // _BLOCK)
+    columns, most, block = None, _STEPS, _BLOCK
     if left.pairs > _BLOCK or not right.has_rows_along_depth:
-        columns = _packed(kernel, arithmetic, product, right)
-    batch = count(product.batch)
+        columns, most = _packed(kernel, arithmetic, product, right), _PACKED_STEPS
+        block = least(_BLOCK, greatest(_LEAST_BLOCK, _BLOCK_TILES // left.steps))
+    blocks, batch = -(-left.pairs // block), count(product.batch)
     group = greatest(1, least(_PACKED_GROUP if columns else _GROUP, right.pairs * blocks * batch // _ITEMS))
     groups = -(-right.pairs // group)
-    cost = 2 * least(count(product.rows), _BLOCK * SIDE) * group * SIDE * count(product.depth) // _FASTER
+    cost = 2 * least(count(product.rows), block * SIDE) * group * SIDE * count(product.depth) // _FASTER
     sums = None
-    if left.steps > _STEPS:
+    if left.steps > most:
         sums = new_array(kernel, arithmetic.dtype, batch * left.pairs * right.pairs * SIDE * SIDE)
     with kernel.phase(batch * blocks * groups, grain(cost, arithmetic)) as phase:
-        _Multiplication(phase, arithmetic, product, (left, right), (rows, columns, sums, c)).emit(blocks, groups, group)
+        division = _Division(most, block, blocks, group, groups)
+        _Multiplication(phase, arithmetic, product, (left, right), (rows, columns, sums, c)).emit(division)
 
 
 def _packed(kernel: Kernel, arithmetic: Arithmetic, product: Product, packing: TilePacking) -> Array:
@@ -108,6 +118,16 @@ def _packed(kernel: Kernel, arithmetic: Arithmetic, product: Product, packing: T
                 here = b.add(b.mul(b.add(first, pair), i64(steps)), step)
                 packing.put(b, source, base, pair, step, _moved(b, target, here, PAIR_BYTES))
     return packed
+
+
+class _Division(NamedTuple):
+    """How many steps of the depth are multiplied at once, pairs of rows are a block, and pairs of columns a group."""
+
+    steps: int
+    block: int
+    blocks: int
+    group: int
+    groups: int
 
 
 class _Part(NamedTuple):
@@ -141,23 +161,24 @@ class _Multiplication:
         self._is_direct = self._c.dtype is arithmetic.dtype and left.line >= ROWS and _has_whole_lines(product)
         self._sums = _memory(b, _SUM_BYTES) if sums is None else sums.pointer(phase)
         self._tiles = TileRegisters(b, left.source.dtype, right.source.dtype)
-        self._distances = allocate(b, I64, _STEPS)
+        self._distances = allocate(b, I64, _STEPS if columns is None else _PACKED_STEPS)
         self._distances.type = POINTER
 
-    def emit(self, blocks: int, groups: int, group: int) -> None:
+    def emit(self, division: _Division) -> None:
         """The loops over all."""
         b, product, steps = self._b, self._product, self._left.steps
+        most, size, blocks, group, groups = division
         self._tiles.begin()
         with rolled(b, self._phase.begin, self._phase.end, name="item") as item:
-            axes = [Axis(n, 0, 0, 0) for n in (count(product.batch), groups, blocks)]
-            number, at, block = digits(b, axes, item)
+            axes = [Axis(n, 0, 0, 0) for n in (count(product.batch), blocks, groups)]
+            number, block, at = digits(b, axes, item)
             bases = [linear_offset(b, product.batch, number, x) for x in "abc"]
-            top, side = b.mul(block, i64(_BLOCK)), b.mul(at, i64(group))
-            bottom = at_most(b, b.add(top, i64(_BLOCK)), self._left.pairs)
+            top, side = b.mul(block, i64(size)), b.mul(at, i64(group))
+            bottom = at_most(b, b.add(top, i64(size)), self._left.pairs)
             last = at_most(b, b.add(side, i64(group)), self._right.pairs)
             first_row, first_column = (b.mul(number, i64(x.pairs)) for x in (self._left, self._right))
-            with rolled(b, 0, steps, _STEPS, name="depth") as begin:
-                some = at_most(b, b.sub(i64(steps), begin), _STEPS)
+            with rolled(b, 0, steps, most, name="depth") as begin:
+                some = at_most(b, b.sub(i64(steps), begin), most)
                 is_last = b.icmp_signed("==", b.add(begin, some), i64(steps)) if self._is_split else I1(1)
                 self._measure(begin, some)
                 if self._tail is not None:
@@ -308,7 +329,11 @@ class _Multiplication:
                 to = b.add(start, b.mul(r, i64(line)))
                 for n, left in enumerate(lefts):
                     value = arithmetic.load(b, sums, arithmetic.dtype, b.add(at, i64(n * ROWS)), ROWS)
-                    arithmetic.store(b, self._target, c.dtype, b.add(to, left), value)
+                    if c.dtype is bf16 and arithmetic.target.has_narrowing:
+                        place = element_pointer(b, self._target, bf16, b.add(to, left))
+                        b.store(narrowed_normal(b, value[0]), place, align=bf16.bytes)
+                    else:
+                        arithmetic.store(b, self._target, c.dtype, b.add(to, left), value)
 
 
 def _has_whole_lines(product: Product) -> bool:

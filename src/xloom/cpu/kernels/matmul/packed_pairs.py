@@ -94,6 +94,13 @@ class BFloatPairArithmetic(Arithmetic):
         return [b.load(address, typ=self.kind(lanes), align=dtype.bytes)]
 
 
+def narrowed_normal(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """A vector of sixteen floats rounded to bf16, as they lie in memory; what is below the normal numbers as 0."""
+    kind = value.type
+    halves = overloaded(b, f"x86.avx512bf16.cvtneps2bf16.{32 * kind.count}", [], ir.VectorType(_BFLOAT, 16), [value])
+    return b.bitcast(halves, ir.VectorType(I16, kind.count))
+
+
 def in_pairs(arithmetic: Arithmetic, *operands: DType) -> Arithmetic:
     """Arithmetic in pairs, where its target has it and the operands fit it; else the same arithmetic."""
     target = arithmetic.target
