@@ -69,3 +69,23 @@ def test_a_mask_leaves_attention_one_operator():
     out = scaled_dot_product_attention(query, key, value, mask)
     out.backward(out.detach())
     assert METRICS.operators - before == 2
+
+
+@pytest.mark.parametrize("kind", ["plain", "causal", "mask"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("heads,rows", [((2, 2), 731), ((4, 2), 640)])
+def test_scores_of_long_sequences_are_not_kept(kind, dtype, heads, rows):
+    torch.manual_seed(0)
+    query = torch.randn(1, heads[0], rows, 16, dtype=dtype, requires_grad=True)
+    key, value = (torch.randn(1, heads[1], rows + 70, 16, dtype=dtype, requires_grad=True) for _ in range(2))
+    mask = torch.rand(1, 1, rows, rows + 70) > 0.3
+
+    def attend(query, key, value, mask):
+        seen = mask if kind == "mask" else None
+        return scaled_dot_product_attention(query, key, value, seen, is_causal=kind == "causal", enable_gqa=True)
+
+    tensors = (query, key, value, mask)
+    close = {} if dtype is torch.float32 else {"rtol": 0.05, "atol": 0.05}
+    for found, want in zip(run("compile", attend, tensors), run("eager", attend, tensors), strict=True):
+        scale = want.abs().max() if close else 1
+        torch.testing.assert_close(found / scale, want / scale, **close)

@@ -65,9 +65,7 @@ def _loop(region: RowRegion, dot: Instruction, rw: Rewriter) -> Instruction:
     limit = block_count(region.axes)
     condition, body = _condition(module, state, limit), _body(region, module, state)
     whole = rw.make("while", state, [whole], condition=condition, body=body)
-    made = {
-        i: rw.make("get-tuple-element", i.shape, [whole], index=1 + len(inputs) + k) for k, i in enumerate(results)
-    }
+    made = {i: rw.make("get-tuple-element", i.shape, [whole], index=1 + len(inputs) + k) for k, i in enumerate(results)}
     for i, value in made.items():
         if i is not dot:
             i.replace_all_uses_with(value)
@@ -122,7 +120,9 @@ class _Block:
         made = self._value(i, places)
         if result.is_added:
             made = rw.make("add", made.shape, [self._part(whole, places), made])
-        return rw.make("dynamic-update-slice", whole.shape, [whole, made, *self._begin(places, made)]) if places else made
+        return (
+            rw.make("dynamic-update-slice", whole.shape, [whole, made, *self._begin(places, made)]) if places else made
+        )
 
     def _begin(self, places: Places, of: Instruction) -> list[Instruction]:
         """Where the block begins in an array."""

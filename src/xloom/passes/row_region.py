@@ -1,7 +1,7 @@
 """What lies between two products, divided into blocks of rows: what each block computes, reads, and gives.
 
 It begins with a dot and the large operand of it that was made of another dot, and takes in, up to that other one, what
-this is made of, and what else reads anything large on the way: sums of rows, and other dots, such as those of gradients.
+this is made of, and what else reads anything large on the way: sums of rows, and other dots, as gradients have them.
 """
 
 from __future__ import annotations
