@@ -15,7 +15,15 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.amx_packing import TilePacking
-from xloom.cpu.kernels.matmul.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES, TileRegisters, has_tile_product
+from xloom.cpu.kernels.matmul.amx_tiles import (
+    ROW_BYTES,
+    ROWS,
+    TILE_BYTES,
+    TileRegisters,
+    has_tile_product,
+    moved,
+    stack_memory,
+)
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.grain import grain
@@ -48,7 +56,7 @@ _ITEMS = 8
 """Of a product, for threads to share, where it has as many tiles."""
 _LEAST, _LEAST_PRODUCTS = 16, 1 << 16
 """Rows and columns, and products: of fewer, most of the time goes into packing."""
-_FASTER = 8
+FASTER = 8
 """How many products of f32 take the time of one of AMX, about."""
 
 
@@ -59,7 +67,7 @@ def is_tiled(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bo
     rows, columns = count(product.rows), count(product.columns)
     if rows < _LEAST or columns < _LEAST or rows * columns * count(product.depth) < _LEAST_PRODUCTS:
         return False
-    return all(x.is_packed for x in _packings(product, a, b))
+    return all(x.is_packed for x in packings(product, a, b))
 
 
 def missing_rows(product: Product) -> int:
@@ -68,7 +76,8 @@ def missing_rows(product: Product) -> int:
     return greatest(0, ROWS - row.size) * row.a
 
 
-def _packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePacking]:
+def packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePacking]:
+    """How tiles are made of the left operand and of the right one."""
     return (
         TilePacking(a, "a", product.rows, product.depth, by_rows=True),
         TilePacking(b, "b", product.columns, product.depth, by_rows=False),
@@ -77,18 +86,18 @@ def _packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePa
 
 def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b: Array, c: Array) -> None:
     """Adds the phases that pack operands, and one that multiplies."""
-    left, right = _packings(product, a, b)
+    left, right = packings(product, a, b)
     if left.pairs > _BLOCK and right.pairs >= _COPIED_FOR and max(len(product.rows), len(product.depth)) == 1:
         left = replace(left, is_copied=True)
-    rows = left.source if left.is_in_place else _packed(kernel, arithmetic, product, left)
+    rows = left.source if left.is_in_place else packed(kernel, arithmetic, product, left)
     columns, most, block = None, _STEPS, _BLOCK
     if left.pairs > _BLOCK or not right.has_rows_along_depth:
-        columns, most = _packed(kernel, arithmetic, product, right), _PACKED_STEPS
+        columns, most = packed(kernel, arithmetic, product, right), _PACKED_STEPS
         block = least(_BLOCK, greatest(_LEAST_BLOCK, _BLOCK_TILES // left.steps))
     blocks, batch = -(-left.pairs // block), count(product.batch)
     group = greatest(1, least(_PACKED_GROUP if columns else _GROUP, right.pairs * blocks * batch // _ITEMS))
     groups = -(-right.pairs // group)
-    cost = 2 * least(count(product.rows), block * SIDE) * group * SIDE * count(product.depth) // _FASTER
+    cost = 2 * least(count(product.rows), block * SIDE) * group * SIDE * count(product.depth) // FASTER
     sums = None
     if left.steps > most:
         sums = new_array(kernel, arithmetic.dtype, batch * left.pairs * right.pairs * SIDE * SIDE)
@@ -97,14 +106,14 @@ def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b:
         _Multiplication(phase, arithmetic, product, (left, right), (rows, columns, sums, c)).emit(division)
 
 
-def _packed(kernel: Kernel, arithmetic: Arithmetic, product: Product, packing: TilePacking) -> Array:
+def packed(kernel: Kernel, arithmetic: Arithmetic, product: Product, packing: TilePacking) -> Array:
     """An operand as [batch][pair of tiles][step of the depth][tile][line][packed element].
 
     Read in long runs: along the depth pair by pair, or pairs side by side step by step.
     """
     pairs, steps, batch = packing.pairs, packing.steps, count(product.batch)
     packed = new_array(kernel, s32, batch * pairs * steps * PAIR_BYTES // 4)
-    is_along, cost = packing.has_rows_along_depth, SIDE * packing.step // _FASTER
+    is_along, cost = packing.has_rows_along_depth, SIDE * packing.step // FASTER
     items, run = (pairs, steps) if is_along else (steps, pairs)
     with kernel.phase(batch * items, grain(cost * run, arithmetic)) as phase:
         b = phase.b
@@ -116,7 +125,7 @@ def _packed(kernel: Kernel, arithmetic: Arithmetic, product: Product, packing: T
             with rolled(b, 0, run, name="run") as k:
                 pair, step = (at, k) if is_along else (k, at)
                 here = b.add(b.mul(b.add(first, pair), i64(steps)), step)
-                packing.put(b, source, base, pair, step, _moved(b, target, here, PAIR_BYTES))
+                packing.put(b, source, base, pair, step, moved(b, target, here, PAIR_BYTES))
     return packed
 
 
@@ -155,11 +164,11 @@ class _Multiplication:
         b = self._b = phase.b
         self._rows, self._source, self._target = (x.pointer(phase) for x in (rows, right.source, self._c))
         self._columns = columns.pointer(phase) if columns else None
-        self._local = None if columns else _memory(b, _GROUP * _STEPS * PAIR_BYTES)
+        self._local = None if columns else stack_memory(b, _GROUP * _STEPS * PAIR_BYTES)
         self._is_split = sums is not None
-        self._tail = _memory(b, _BLOCK * PAIR_BYTES) if left.has_tail else None
+        self._tail = stack_memory(b, _BLOCK * PAIR_BYTES) if left.has_tail else None
         self._is_direct = self._c.dtype is arithmetic.dtype and left.line >= ROWS and _has_whole_lines(product)
-        self._sums = _memory(b, _SUM_BYTES) if sums is None else sums.pointer(phase)
+        self._sums = stack_memory(b, _SUM_BYTES) if sums is None else sums.pointer(phase)
         self._tiles = TileRegisters(b, left.source.dtype, right.source.dtype)
         self._distances = allocate(b, I64, _STEPS if columns is None else _PACKED_STEPS)
         self._distances.type = POINTER
@@ -190,15 +199,15 @@ class _Multiplication:
                     lefts = self._places(bases[0], b.add(first_row, row), row)
                     if self._columns is not None:
                         line = b.add(b.mul(b.add(first_column, column), i64(steps)), begin)
-                        right = _moved(b, self._columns, line, PAIR_BYTES)
+                        right = moved(b, self._columns, line, PAIR_BYTES)
                     else:
-                        right = _moved(b, self._local, b.sub(column, side), _STEPS * PAIR_BYTES)
+                        right = moved(b, self._local, b.sub(column, side), _STEPS * PAIR_BYTES)
                     sums = self._sums
                     if self._is_split:
                         slot = b.add(b.mul(b.add(first_column, column), i64(self._left.pairs)), row)
-                        sums = _moved(b, sums, slot, _SUM_BYTES)
+                        sums = moved(b, sums, slot, _SUM_BYTES)
                     part = _Part(begin, some, is_last)
-                    tail = None if self._tail is None else _moved(b, self._tail, b.sub(row, top), PAIR_BYTES)
+                    tail = None if self._tail is None else moved(b, self._tail, b.sub(row, top), PAIR_BYTES)
                     self._multiply(sums, lefts, right, part, tail)
                     self._store(sums, bases[2], row, column, is_last)
         self._tiles.end()
@@ -217,8 +226,8 @@ class _Multiplication:
         if left.is_in_place:
             tiles = (b.add(b.mul(row, i64(2)), i64(n)) for n in (0, 1))
             return [left.place(b, self._rows, base, tile) for tile in tiles]
-        first = _moved(b, self._rows, b.mul(pair, i64(left.steps)), PAIR_BYTES)
-        return [_moved(b, first, i64(n), TILE_BYTES) for n in (0, 1)]
+        first = moved(b, self._rows, b.mul(pair, i64(left.steps)), PAIR_BYTES)
+        return [moved(b, first, i64(n), TILE_BYTES) for n in (0, 1)]
 
     def _pack(
         self,
@@ -233,14 +242,14 @@ class _Multiplication:
         outer, within = ("pair", "step") if self._right.has_rows_along_depth else ("step", "pair")
         with rolled(b, *bounds[outer], name=outer) as i, rolled(b, *bounds[within], name=within) as k:
             pair, step = (i, k) if outer == "pair" else (k, i)
-            here = _moved(b, local, b.add(b.mul(pair, i64(_STEPS)), step), PAIR_BYTES)
+            here = moved(b, local, b.add(b.mul(pair, i64(_STEPS)), step), PAIR_BYTES)
             self._right.put(b, self._source, base, b.add(side, pair), b.add(begin, step), here)
 
     def _pack_tail(self, tail: ir.Value, base: ir.Value, rows: tuple[ir.Value, ir.Value]) -> None:
         """Copies the last step of the depth of a block of rows, where it is shorter, with zeros behind it."""
         b, (top, bottom) = self._b, rows
         with rolled(b, top, bottom, name="tail") as pair:
-            here = _moved(b, tail, b.sub(pair, top), PAIR_BYTES)
+            here = moved(b, tail, b.sub(pair, top), PAIR_BYTES)
             self._left.put(b, self._rows, base, pair, i64(self._left.steps - 1), here)
 
     def _multiply(
@@ -263,17 +272,17 @@ class _Multiplication:
         whole = part.steps if tail is None else b.sub(part.steps, b.zext(part.is_last, I64))
         with rolled(b, 0, whole, name="k") as k:
             distance = b.load(b.gep(self._distances, [k], inbounds=True, source_etype=I64), typ=I64)
-            here = [_moved(b, pointer, distance, 1) for pointer in lefts]
-            self._add(here, stride, _moved(b, right, k, PAIR_BYTES))
+            here = [moved(b, pointer, distance, 1) for pointer in lefts]
+            self._add(here, stride, moved(b, right, k, PAIR_BYTES))
         if tail is not None:
             with b.if_then(part.is_last):
-                here = [_moved(b, tail, i64(n), TILE_BYTES) for n in (0, 1)]
-                self._add(here, i64(ROW_BYTES), _moved(b, right, whole, PAIR_BYTES))
+                here = [moved(b, tail, i64(n), TILE_BYTES) for n in (0, 1)]
+                self._add(here, i64(ROW_BYTES), moved(b, right, whole, PAIR_BYTES))
 
     def _add(self, lefts: list[ir.Value], stride: ir.Value, right: ir.Value) -> None:
         """Adds one step of the depth."""
         b, tiles = self._b, self._tiles
-        rights = [_moved(b, right, i64(n), TILE_BYTES) for n in (0, 1)]
+        rights = [moved(b, right, i64(n), TILE_BYTES) for n in (0, 1)]
         tiles.load(4, lefts[0], stride)
         tiles.load(6, rights[0], i64(ROW_BYTES))
         tiles.multiply_add(0, 4, 6)
@@ -339,15 +348,3 @@ class _Multiplication:
 def _has_whole_lines(product: Product) -> bool:
     """True where rows of tiles of sums are lines of the cache in the result: tiles are stored across lines slowly."""
     return divides(ROWS, count(product.columns)) and divides(ROWS, inner(product.rows).c)
-
-
-def _moved(b: ir.IRBuilder, pointer: ir.Value, number: ir.Value, nbytes: int) -> ir.Value:
-    """Where the `number`-th piece of so many bytes lies."""
-    return b.gep(pointer, [b.mul(number, i64(nbytes))], inbounds=True, source_etype=I8)
-
-
-def _memory(b: ir.IRBuilder, nbytes: int) -> ir.Value:
-    """Memory on the stack."""
-    memory = allocate(b, I8, nbytes)
-    memory.align, memory.type = 64, POINTER
-    return memory

@@ -12,7 +12,8 @@ from llvmlite import ir
 from xloom.hlo.dtype import DType, bf16, f32, s32
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.intrinsics import overloaded
-from xloom.llvm.types import I8, VOID
+from xloom.llvm.loop import allocate
+from xloom.llvm.types import I8, POINTER, VOID, i64
 
 ROWS = 16
 """Rows of a tile, and packed elements in one."""
@@ -70,3 +71,15 @@ class TileRegisters:
 
     def _call(self, name: str, *args: ir.Value) -> None:
         overloaded(self._b, f"x86.{name}", [], VOID, args)
+
+
+def moved(b: ir.IRBuilder, pointer: ir.Value, number: ir.Value, nbytes: int) -> ir.Value:
+    """Where the `number`-th piece of so many bytes lies."""
+    return b.gep(pointer, [b.mul(number, i64(nbytes))], inbounds=True, source_etype=I8)
+
+
+def stack_memory(b: ir.IRBuilder, nbytes: int) -> ir.Value:
+    """Memory on the stack for tiles."""
+    memory = allocate(b, I8, nbytes)
+    memory.align, memory.type = 64, POINTER
+    return memory

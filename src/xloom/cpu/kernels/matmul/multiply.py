@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.matmul.amx_product import is_better_turned, is_tiled, takes_lines, tiled
+from xloom.cpu.kernels.matmul.amx_few_rows import few_rows, has_few_rows, is_better_turned, takes_lines
+from xloom.cpu.kernels.matmul.amx_product import is_tiled, tiled
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked_product import blocked, depth_block, has_scalars_in_place
@@ -61,18 +62,19 @@ def multiply(
         add_slices(kernel, arithmetic, slices, parts, size, c)
         return
     # a row times a matrix is the matrix, transposed, times a column
-    is_by_tiles = is_tiled(arithmetic, product, a, b)
+    has_few = has_few_rows(arithmetic, product, a, b)
+    is_by_tiles = has_few or is_tiled(arithmetic, product, a, b)
     is_row = not is_by_tiles and (count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target))
-    if is_row or (is_by_tiles and is_better_turned(product, a, b)):
+    if is_row or (has_few and is_better_turned(product, a, b)):
         product, a, b = product.transposed, b, a
     if is_by_tiles:
-        strategy, why = tiled, f"the processor multiplies tiles of {a.dtype.name}"
+        strategy, why = few_rows if has_few else tiled, f"the processor multiplies tiles of {a.dtype.name}"
     else:
         strategy, why = _strategy(arithmetic, product, a, b)
     chosen(_MEANING[strategy], why)
-    if not _takes_lines(strategy, arithmetic, product, (a, b), "a"):
+    if not _takes_lines(strategy, arithmetic, product, a, "a"):
         a = made_whole(kernel, a, outer * count(product.rows))
-    if not _takes_lines(strategy, arithmetic, product, (a, b), "b") or a.is_made:
+    if not _takes_lines(strategy, arithmetic, product, b, "b") or a.is_made:
         b = made_whole(kernel, b, outer * count(product.columns))
     if strategy is blocked:
         arithmetic = in_pairs(arithmetic, a.dtype, b.dtype)
@@ -100,6 +102,7 @@ _MEANING: dict[Callable, str] = {
     direct: "tiles in registers, of operands that are read where they lie",
     blocked: "tiles in registers, of blocks of the operands that are packed first",
     tiled: "AMX's tile registers",
+    few_rows: "AMX's tile registers, the matrix read once",
 }
 
 
@@ -142,14 +145,12 @@ def _is_better_in_pairs(arithmetic: Arithmetic, product: Product, a: Array, b: A
     return count(product.rows) >= _PAIRED_ROWS and count(product.depth) >= _PAIRED_DEPTH
 
 
-def _takes_lines(
-    strategy: Callable, arithmetic: Arithmetic, product: Product, operands: tuple[Array, Array], operand: str
-) -> bool:
+def _takes_lines(strategy: Callable, arithmetic: Arithmetic, product: Product, array: Array, operand: str) -> bool:
     """True when an operand can be made as it is multiplied."""
-    if arithmetic.parts > 1 or strategy is direct:
+    if arithmetic.parts > 1 or strategy in (direct, tiled):
         return False
-    if strategy is tiled:
-        return takes_lines(product, *operands, operand)
+    if strategy is few_rows:
+        return takes_lines(product, operand)
     return operand == "a" if strategy is multiply_vector else has_lines(product, operand)
 
 
