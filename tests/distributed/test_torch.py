@@ -72,9 +72,24 @@ def test_program(by_mpi, name):
     check(by_mpi, name)
 
 
-@pytest.mark.skipif(not library.find().path, reason="with Gloo, programs that differ end their processes")
-def test_programs_that_differ():
-    check(finish(start(PROGRAMS, ["other_shapes"], XLOOM_DISTRIBUTED_TIMEOUT="20")), "other_shapes")
+ENGINES = {
+    "mpi": pytest.param({}, marks=pytest.mark.skipif(not library.find().path, reason=library.find().why_not)),
+    "gloo": {"XLOOM_MPI": "none"},
+}
+"""What the environment says."""
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_programs_that_differ(engine):
+    check(finish(start(PROGRAMS, ["other_shapes"], XLOOM_DISTRIBUTED_TIMEOUT="20", **engine)), "other_shapes")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_who_dies_is_named(engine):
+    (_, said, errors), (status, _, _) = finish(start(PROGRAMS, ["one_dies"], XLOOM_DISTRIBUTED_TIMEOUT="20", **engine))
+    assert status < 0
+    assert re.search(r"process 0 (has )?waited [\d.]+ s for process 1,? ", said), said + errors
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,13 @@ So what processes do between two collectives may differ: one of them may print a
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, Protocol
 
 import torch
-from torch.distributed import ProcessGroup
 
 import xloom
 from xloom.errors import UnsupportedError
@@ -178,61 +176,6 @@ def _result_of(opcode: str, operand: Shape, size: int) -> Shape:
     return operand
 
 
-@dataclass(frozen=True)
-class ThroughHost:
-    """Where there is no MPI: by a process group of the host, as bytes; the device folds, in the same order."""
-
-    group: ProcessGroup | Any
-
-    @property
-    def size(self) -> int:
-        """How many there are."""
-        return self.group.size()
-
-    @property
-    def rank(self) -> int:
-        """Which one this is."""
-        return self.group.rank()
-
-    def _gathered(self, value: Value) -> list[Value]:
-        host = device_client.to_host(buffer_of(value))
-        mine = _bytes_of(host)
-        all = [torch.empty_like(mine) for _ in range(self.size)]
-        self.group.allgather([all], [mine]).wait()
-        found = []
-        for each in all:
-            copy = torch.empty_like(host)
-            ctypes.memmove(copy.data_ptr(), each.data_ptr(), each.numel())
-            found.append(device_client.to_device(copy))
-        return found
-
-    def all_gather(self, value: Value) -> Value:
-        """See Engine."""
-        return apply(_stacked, *self._gathered(value))
-
-    def all_to_all(self, value: Value) -> Value:
-        """See Engine."""
-        return apply(_stacked, *(apply(_row, each, self.rank) for each in self._gathered(value)))
-
-    def all_reduce(self, value: Value, opcode: str) -> Value:
-        """See Engine."""
-        return reduce(lambda a, b: apply(_folded, a, b, opcode), self._gathered(value))
-
-    def reduce_scatter(self, value: Value, opcode: str) -> Value:
-        """See Engine."""
-        return apply(_row, self.all_reduce(value, opcode), self.rank)
-
-    def broadcast(self, value: Value, root: int) -> Value:
-        """See Engine."""
-        return self._gathered(value)[root]
-
-
-def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    found = torch.empty(tensor.numel() * tensor.itemsize, dtype=torch.uint8, device="cpu")
-    ctypes.memmove(found.data_ptr(), tensor.data_ptr(), found.numel())
-    return found
-
-
 def _stacked(g: Graph, *parts: Instruction) -> Instruction:
     return g.concat([g.reshape_to(part, (1, *part.shape.dims)) for part in parts], 0)
 
@@ -243,6 +186,11 @@ def _row(g: Graph, x: Instruction, number: int) -> Instruction:
 
 def _folded(g: Graph, a: Instruction, b: Instruction, opcode: str) -> Instruction:
     return getattr(g, opcode)(a, b)
+
+
+def folded(a: Value, b: Value, opcode: str) -> Value:
+    """Two values of one type, element by element."""
+    return apply(_folded, a, b, opcode)
 
 
 class Group:
@@ -345,7 +293,12 @@ def stacked(values: Sequence[Value]) -> Value:
 
 def rows(value: Value) -> list[Value]:
     """[count, ...] -> each [...]."""
-    return [apply(_row, value, k) for k in range(value.type.dims[0])]
+    return [row(value, k) for k in range(value.type.dims[0])]
+
+
+def row(value: Value, number: int) -> Value:
+    """[count, ...] -> one [...]."""
+    return apply(_row, value, number)
 
 
 def joined(values: Sequence[Value]) -> Value:

@@ -11,10 +11,12 @@ from torch import ScriptObject, Tensor
 from torch._C._distributed_c10d import PrefixStore, _resolve_process_group
 from torch.distributed import ProcessGroup, ProcessGroupGloo, Work
 
+from xloom.distributed.timeout import seconds
 from xloom.errors import DistributedError
-from xloom.torch.lazy.distributed.collectives import Group, Programs, ThroughHost
+from xloom.torch.lazy.distributed.collectives import Group, Programs
 from xloom.torch.lazy.distributed.device_mesh import register_tensors
 from xloom.torch.lazy.distributed.joining import join
+from xloom.torch.lazy.distributed.through_host import ThroughHost
 from xloom.torch.lazy.runtime import device_client, device_module
 from xloom.torch.lazy.tensor.argument_tensors import argument_tensors
 from xloom.torch.lazy.tensor.tensor import XlaTensor
@@ -52,7 +54,7 @@ class XlaProcessGroup(ProcessGroup):
             )
         self.membership = membership
         if membership.connected is None:
-            engine = ThroughHost(self.gloo)
+            engine = ThroughHost(self.gloo, members, seconds())
         else:
             first = {each.description.process_index: each.id for each in reversed(device_client.client().devices)}
             engine = Programs(tuple(first[member] for member in members), rank)
