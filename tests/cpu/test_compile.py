@@ -237,3 +237,31 @@ def test_a_concatenation_of_which_padding_leaves_nothing():
     module = xl.parse(text)
     lowered(module, process_target())  # as it is, whatever passes make of it
     assert np.array_equal(xl.compile(module)(np.ones((2, 9), np.float32)), np.full((2, 9), 7))
+
+
+def test_loops_for_each_element_are_refused_with_their_source_line():
+    text = """HloModule m
+
+FileNames
+1 "model.py"
+
+FunctionNames
+1 "f"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=1 end_column=9}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+body { s = f32[] parameter(0) ROOT half = f32[] sine(s) }
+go { s = f32[] parameter(0) one = f32[] constant(1) ROOT p = pred[] compare(s, one), direction=GT }
+f {
+  a = f32[] parameter(0) b = f32[] parameter(1) c = f32[] add(a, b)
+  ROOT w = f32[] while(c), condition=go, body=body, metadata={op_name="jit(f)/reduce/while" stack_frame_id=1}
+}
+ENTRY e { x = f32[3,4] parameter(0) z = f32[] constant(0) ROOT r = f32[3] reduce(x, z), dimensions={1}, to_apply=f }"""
+    with pytest.raises(xl.LoweringError, match=r"while in what is done for each element") as raised:
+        xl.compile(xl.parse(text))
+    assert "of jit(f)/reduce/while, model.py:7" in raised.value.where
+    assert "xloom.evaluate" in raised.value.hint

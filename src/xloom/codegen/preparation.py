@@ -9,6 +9,7 @@ from xloom.codegen.buffers.separation import ControlFlowSeparation
 from xloom.errors import LoweringError
 from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.module import Module
+from xloom.hlo.stack_frames import place
 from xloom.passes import OrderedOperandRounding, Pass, parse_pipeline, run_passes
 from xloom.passes.hooks import Hook
 
@@ -44,7 +45,7 @@ def prepared(
         call, size = overgrown
         raise LoweringError(
             f"this {call.opcode} stands for {size} instructions: each call has several others in it",
-            where=f"{call.name} {call.metadata.location}".strip(),
+            where=place(call),
             hint="put what is called often into a loop",
         )
     module = module.clone()
@@ -60,7 +61,7 @@ def prepared(
             if instruction.shape.is_dynamic:
                 raise LoweringError(
                     f"an array of dynamic size: {instruction.shape}",
-                    where=f"{instruction.name} {instruction.metadata.location}".strip(),
+                    where=place(instruction),
                     hint="run the program on the interpreter: xloom.evaluate",
                 )
     return module

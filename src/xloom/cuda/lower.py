@@ -24,6 +24,7 @@ from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import ADDRESSED
 from xloom.hlo.module import Module
+from xloom.hlo.stack_frames import place
 from xloom.llvm.target import Target
 from xloom.passes import DeadCodeElimination, TupleSimplification
 from xloom.passes.effects import Effects
@@ -135,7 +136,7 @@ class _ProgramLowering:
         if rule is None:
             raise LoweringError(
                 f"{instruction.opcode} has no kernel for GPUs yet",
-                where=f"{instruction.name} {instruction.metadata.location}".strip(),
+                where=place(instruction),
                 hint="run the program on the processor: xloom.compile, or xloom run --on cpu",
             )
         targets = [self.assignment.of((instruction, k)) for k in range(len(leaf_shapes(instruction.shape)))]

@@ -9,6 +9,7 @@ from xloom.errors import LoweringError
 from xloom.hlo.asynchronous import is_control_dependency
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.hlo.stack_frames import place
 from xloom.interpreter.custom_call import IDENTITIES
 from xloom.passes.base import Pass, instructions_of, pin_roots, register
 from xloom.passes.dce import remove_keeping_order
@@ -52,7 +53,7 @@ def _order(before: Instruction, after: Instruction, call: Instruction) -> None:
     if _waits_for(before, after):
         raise LoweringError(
             f"{before.name} cannot be computed before {after.name}, which it is made of",
-            where=f"{call.name} {call.metadata.location}".strip(),
+            where=place(call),
             hint="order values that do not depend on one another, or the other way",
         )
     if before.opcode not in _AT_ONCE and after.opcode not in _AT_ONCE:

@@ -10,12 +10,12 @@ from xloom.codegen.elemental.index_numbers import index_expression
 from xloom.codegen.loop_ir.affine import Affine, Var, constant, linear, variable
 from xloom.codegen.loop_ir.nodes import Clamp, Constant, Load, Node, Quotient
 from xloom.codegen.loop_ir.scalar_ops import scalar_op
-from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import s64
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.scalar.operator import operator_of
 from xloom.llvm.scalar.rules import RULES
+from xloom.llvm.scalar.scalar_computation import no_scalar_code
 from xloom.trampoline import Nested, run
 
 IndexTuple = tuple[Affine, ...]
@@ -182,7 +182,7 @@ def _region_value(
     if opcode in ("broadcast", "reshape", "bitcast", "transpose", "opt-barrier") and operands[0].shape.is_scalar:
         return values[operands[0]]
     if opcode not in RULES or not instruction.shape.is_scalar:
-        raise LoweringError(f"{opcode} inside a scalar computation", where=instruction.name)
+        raise no_scalar_code(instruction)
     return (apply(instruction, [values[o][0] for o in operands]),)
 
 

@@ -54,6 +54,7 @@ from xloom.cpu.runtime.threads.rendezvous_ir import rendezvous_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.hlo.stack_frames import place
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.loop import allocate
 from xloom.llvm.memory_copy import copy
@@ -329,7 +330,7 @@ class EntryBuilder:
         else:
             raise LoweringError(
                 f"{thunk.opcode} has no native code yet",
-                where=f"{thunk.name} {thunk.metadata.location}".strip(),
+                where=place(thunk),
                 hint="run the program on the interpreter: xloom.evaluate",
             )
         return None

@@ -10,6 +10,7 @@ from xloom.errors import LoweringError
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.stack_frames import place
 from xloom.llvm.scalar.conversion import rounded_result
 from xloom.llvm.scalar.operator import operator_of
 from xloom.llvm.scalar.rewrites import rewritten
@@ -70,5 +71,14 @@ def _value(
     if opcode in _SAME and operands[0].shape.is_scalar:
         return values[operands[0]]
     if opcode not in RULES or not instruction.shape.is_scalar:
-        raise LoweringError(f"{opcode} inside a scalar computation", where=instruction.name)
+        raise no_scalar_code(instruction)
     return [evaluated(b, instruction, *(values[o][0] for o in operands))]
+
+
+def no_scalar_code(instruction: Instruction) -> LoweringError:
+    """The error for what a reduce, a scatter, a sort ... cannot do for each element."""
+    return LoweringError(
+        f"{instruction.opcode} in what is done for each element of a reduce, a window, a scatter or a sort",
+        where=place(instruction),
+        hint="write it of elementwise operators, or run the program on the interpreter: xloom.evaluate",
+    )
