@@ -81,6 +81,20 @@ def test_convolution_and_windows():
     )
 
 
+@pytest.mark.parametrize("window", ["size=3 pad=1_1", "size=3 pad=1_1 lhs_dilate=2"])
+@pytest.mark.parametrize("features", [2, 8])  # reductions, tiles
+def test_zeros_around_the_input_meet_what_is_not_finite(window, features):
+    outputs = 9 if "dilate" in window else 5
+    x, k = np.ones((1, 5, features), np.float32), np.ones((3, features, 8), np.float32)
+    k[0, 0, 3], k[2, 1, 5] = np.nan, np.inf
+    agrees(
+        f"ENTRY e {{ x = f32[1,5,{features}] parameter(0) k = f32[3,{features},8] parameter(1) "
+        f"ROOT c = f32[1,{outputs},8] convolution(x, k), window={{{window}}}, dim_labels=b0f_0io->b0f }}",
+        x,
+        k,
+    )
+
+
 CONVOLUTIONS = {
     "padded": ("2,9,10,16", "3,3,16,24", "2,9,10,24", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 1),
     "strided": (

@@ -127,14 +127,16 @@ def window_position(
 def _sum_of_products(
     dtype: DType, loops: Sequence[Any], elements: Sequence[Node], conditions: tuple[Condition, ...] = ()
 ) -> Node:
-    """The sum of products over loops where the conditions hold; of narrow floats in f32, rounded once."""
+    """The sum of products over loops; of narrow floats in f32, rounded once.
+
+    The first element is zero where the conditions do not hold: times what is not finite that is NaN.
+    """
     wide = f64 if any(e.dtype is f64 for e in elements) else f32 if dtype.is_float and dtype.bits < 32 else dtype
     x, y = (_converted(e, wide) for e in elements)
-    product: Node = scalar_op(Operator("multiply", wide, (wide, wide)), (x, y))
     zero = Constant(wide, 0)
     if conditions:
-        product = If(wide, conditions, product, zero)
-    element = alias(product)
+        x = If(wide, conditions, x, zero)
+    element = alias(scalar_op(Operator("multiply", wide, (wide, wide)), (x, y)))
     total = AccumulatorValue(wide, 0)
     body = scalar_op(Operator("add", wide, (wide, wide)), (total, element))
     variables = tuple(v for v in loops if v.size != 1)
