@@ -221,8 +221,9 @@ judge-jax: judges ## JAX's own tests against XLA:CPU: FROM=<checkout at jax-v0.1
 	@$(BIN)/python -m tests.judges.jax_tests --from "$(FROM)" --sample $(or $(SAMPLE),25) --seed $(or $(SEED),0) --dut $(or $(DUT),cpu) \
 	  $(if $(AS_CPU),--as-cpu) $(if $(FILES),--files $(FILES)) --out build/jax_tests
 
-judge-op-db: judges ## torch's op_db against the CPU: [DOOR=table|compile|device] [FILTER=conv] [SAMPLES=8] [OUT=op_db.jsonl]
+judge-op-db: judges ## torch's op_db against the CPU: [DOOR=table|compile|device] [FILTER=conv] [SAMPLES=8] [DRAWN=2 of each operator, SEED=0, on computed, strided and empty tensors] [OUT=op_db.jsonl]
 	@$(BIN)/python -m tests.judges.op_db --door $(or $(DOOR),table) --filter "$(FILTER)" --samples $(or $(SAMPLES),8) \
+	  --drawn $(or $(DRAWN),0) --seed $(or $(SEED),0) $(if $(DRAWN),--dtypes f32,i64,bool,c64,bf16,f16,f64) \
 	  --out $(or $(OUT),op_db-$(or $(DOOR),table).jsonl)
 
 judge-torch-composed: setup ## Random torch programs and views against the CPU: [DOOR=device|compile] [COUNT=5000] [FIRST=0] [SEED=0] [JOBS=1] [OUT=records.jsonl]
@@ -234,9 +235,9 @@ judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites a
 	  $(if $(DEFAULT_DEVICE),--default-device) \
 	  $(if $(FILES),--files $(FILES)) --out build/torch_suites$(if $(ALONE),_xla)
 
-judge-models: models ## Models of transformers, timm and diffusers by both doors against eager CPU: [MODELS=bert,timm/] [DOORS=compile,device] [SPEED=1] [OUT=models.jsonl, to go on from]
+judge-models: models ## Models of transformers, timm and diffusers by both doors against eager CPU: [MODELS=bert,timm/] [DOORS=compile,device] [DTYPES=f32,bf16] [SPEED=1] [OUT=models.jsonl, to go on from]
 	@$(MODELS_VENV)/bin/python -m tests.judges.models --models "$(MODELS)" --doors $(or $(DOORS),compile,device) \
-	  $(if $(SPEED),--speed) $(if $(OUT),--out "$(OUT)")
+	  --dtypes $(or $(DTYPES),f32) $(if $(SPEED),--speed) $(if $(OUT),--out "$(OUT)")
 
 judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
 	@$(BIN)/python -m tests.judges.custom_calls --seconds $(or $(SECONDS),15) --programs $(or $(PROGRAMS),2500)

@@ -46,6 +46,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--filter", default="", help="a regular expression that operators' names must match")
     parser.add_argument("--dtypes", default="f32,i64,bool,c64,bf16")
     parser.add_argument("--samples", type=int, default=8, help="at most so many an operator and dtype")
+    parser.add_argument("--drawn", type=int, default=0, help="instead, so many samples an operator, drawn by --seed")
+    parser.add_argument("--seed", type=int, default=0, help="draws dtypes, samples and forms of operands for --drawn")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that an operator may take")
     parser.add_argument("--out", default="op_db.jsonl")
     parser.add_argument("--again", action="store_true", help="forget the verdicts of earlier calls")
@@ -63,6 +65,7 @@ def _run_children(options: argparse.Namespace, todo: list[str], path: Path) -> l
     """Judges operators in a child until it ends; what is left to do."""
     command = [sys.executable, "-m", "tests.judges.op_db", "--child", "--door", options.door]
     command += ["--dtypes", options.dtypes, "--samples", str(options.samples)]
+    command += ["--drawn", str(options.drawn), "--seed", str(options.seed)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     child = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, env=environment
@@ -104,7 +107,7 @@ def _run_children(options: argparse.Namespace, todo: list[str], path: Path) -> l
 
 
 def _child(options: argparse.Namespace) -> int:
-    from tests.judges.op_db_case import DOORS, DTYPES, judged, operators
+    from tests.judges.op_db_case import DOORS, DTYPES, drawn, judged, operators
 
     known = operators()
     channel = os.fdopen(os.dup(1), "w", buffering=1)
@@ -112,11 +115,12 @@ def _child(options: argparse.Namespace) -> int:
     for name in sys.stdin.read().split("\n"):
         op = known[name]
         supported = op.supported_dtypes("cpu")
-        verdicts = {
-            dtype: judged(op, dtype, DOORS[options.door], options.samples)
-            for dtype in options.dtypes.split(",")
-            if DTYPES[dtype] in supported
-        }
+        dtypes = [dtype for dtype in options.dtypes.split(",") if DTYPES[dtype] in supported]
+        door = DOORS[options.door]
+        if options.drawn:
+            verdicts = drawn(op, dtypes, door, options.drawn, options.seed) if dtypes else {}
+        else:
+            verdicts = {dtype: judged(op, dtype, door, options.samples) for dtype in dtypes}
         channel.write(json.dumps({"op": name, "dtypes": verdicts, "fallbacks": _fallbacks()}) + "\n")
     return 0
 

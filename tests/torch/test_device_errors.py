@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-import xloom.torch  # noqa: F401
+import xloom as xl
+import xloom.torch as xt
 
 WRONG = {
     "broadcast": lambda d: torch.ones(3, device=d) + torch.ones(4, device=d),
@@ -80,3 +81,29 @@ def test_asking_for_errors_draws_no_random_numbers_of_the_host():
     torch.empty(7, 3, dtype=torch.int16, device="xla").random_(0, 13)
     torch.randint_like(torch.ones(5, 3, dtype=torch.int32, device="xla"), 11)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """An operator whose custom call fails."""
+    with torch.library._scoped_library("test_device_errors", "FRAGMENT") as library:
+        library.define("fails(Tensor x) -> Tensor")
+        library.impl("fails", torch.clone, "CompositeExplicitAutograd")
+
+        @xl.custom_call("test_device_errors.fails")
+        def kernel(out, x):
+            raise ValueError("no")
+
+        operator = torch.ops.test_device_errors.fails.default
+        torch.library.register_fake("test_device_errors::fails", torch.empty_like, lib=library)
+        xt.custom_call(operator, "test_device_errors.fails")
+        yield operator
+
+
+def test_a_program_that_fails_is_not_run_again(failing):
+    result = failing(torch.rand(3, device="xla"))
+    for _ in range(2):
+        with pytest.raises(xl.CustomCallError, match="ValueError: no"):
+            result.cpu()
+    assert (torch.ones(3, device="xla") * 2).tolist() == [2, 2, 2]
+    assert torch.rand(3, device="xla").cpu().isfinite().all()

@@ -173,6 +173,19 @@ def test_factorisations_conjugate():
     assert_as_on_cpu(lambda a: list(torch.geqrf(a)), a)
 
 
+def test_a_least_squares_solution_where_the_matrix_has_not_full_rank():
+    a, b = torch.ones(5, 3), normal(5, 2)
+    assert_as_on_cpu(lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").solution, a, b)
+    residuals = torch.linalg.lstsq(a.to("xla"), b.to("xla"), driver="gelsd").residuals
+    assert residuals.cpu().isnan().all()  # torch's has no elements then, which its values decide
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+@pytest.mark.parametrize("correction", [-5, 0, 1])
+def test_the_spread_of_nothing_is_not_a_number(correction):
+    assert_as_on_cpu(lambda x: torch.var_mean(x, correction=correction), torch.zeros(3, 0))
+
+
 @pytest.mark.parametrize("dims", [(5, 4), (2, 5, 4), (4,), (0, 4)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_linear_layers_are_one_operator_each_way(dims, dtype):

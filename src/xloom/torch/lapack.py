@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
+from math import nan
 from typing import Any
 
 import torch
@@ -76,7 +77,11 @@ def _register(operator: str) -> None:
             results = overload(*tensors, **options)
             pairs = [(out, results)] if isinstance(results, torch.Tensor) else zip(out, results, strict=True)
             for place, result in pairs:
-                as_tensor(place).copy_(result)
+                target = as_tensor(place)
+                if result.numel() or not target.numel():
+                    target.copy_(result)
+                else:  # the residuals of a matrix that has not full rank, which only its values tell
+                    target.fill_(nan)
 
     add(replace(lookup(target_of(operator)), serves_devices=True))
 

@@ -1,6 +1,6 @@
 """Models of transformers, timm and diffusers, small and with random weights, through both doors against eager CPU.
 
-python -m tests.judges.models [--models bert,timm/] [--doors compile,device] [--out models.jsonl]
+python -m tests.judges.models [--models bert,timm/] [--doors compile,device] [--dtypes f32,bf16] [--out models.jsonl]
 python -m tests.judges.models --speed --models transformers/bert,timm/resnet10t
 
 Each model is called without gradients, and with gradients in evaluation and in training.
@@ -12,10 +12,11 @@ import argparse
 import json
 import math
 import os
+from itertools import product
 from pathlib import Path
 
 from tests.judges.child import report, run_cases
-from tests.judges.models.cases import DOORS, MODES, names
+from tests.judges.models.cases import DOORS, case_name, modes, names
 
 SAMPLE = (
     "transformers/bert,transformers/llama,transformers/t5,transformers/vit,timm/resnet10t,timm/convnextv2_atto,"
@@ -24,11 +25,17 @@ SAMPLE = (
 """Whose speed is measured, unless others are named."""
 
 
-def _judge(chosen: list[str], doors: tuple[str, ...], timeout: float, out: Path | None) -> None:
+def _judge(
+    chosen: list[str], doors: tuple[str, ...], dtypes: tuple[str, ...], timeout: float, out: Path | None
+) -> None:
     verdicts = [json.loads(line) for line in out.read_text().splitlines()] if out and out.exists() else []
     known = {verdict["name"] for verdict in verdicts}
-    for door in doors:
-        todo = [(name, (door,)) for name in chosen if not {f"{name} {door} {mode}" for mode in MODES} <= known]
+    for door, dtype in product(doors, dtypes):
+        todo = [
+            (name, (door,), dtype)
+            for name in chosen
+            if not {case_name(name, door, mode, dtype) for mode in modes(name)} <= known
+        ]
         for verdict in run_cases("tests.judges.models.cases:cases", todo, timeout):
             print(f"{verdict['status']:12}{verdict['name']} {verdict['message'][:200]}", flush=True)
             verdicts.append(verdict)
@@ -63,6 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="", help="parts of names, with commas between them; all if empty")
     parser.add_argument("--doors", default=",".join(DOORS))
+    parser.add_argument("--dtypes", default="f32", help="f32, bf16 or both, with a comma between them")
     parser.add_argument("--speed", action="store_true", help="times instead of values, for a sample unless named")
     parser.add_argument("--timeout", type=float, default=600, help="seconds that a case may take")
     parser.add_argument("--out", default="", help="a file of JSON lines; verdicts go on from what it has")
@@ -74,7 +82,7 @@ def main() -> None:
     if options.speed:
         _measure(chosen, out)
     else:
-        _judge(chosen, tuple(options.doors.split(",")), options.timeout, out)
+        _judge(chosen, tuple(options.doors.split(",")), tuple(options.dtypes.split(",")), options.timeout, out)
 
 
 if __name__ == "__main__":

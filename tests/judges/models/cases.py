@@ -13,21 +13,36 @@ import torch
 
 from benchmarks.models.vision_operators import declare_vision_operators
 from tests.judges.child import Case
-from tests.judges.models import diffusers_models, further_transformers, timm_models, transformers_models
+from tests.judges.models import (
+    diffusers_models,
+    further_transformers,
+    image_transformers,
+    text_transformers,
+    timm_models,
+    transformers_models,
+)
 from tests.judges.models.model import Model, without_dropout
 
 declare_vision_operators()
 
 FAMILIES = {
-    "transformers": transformers_models.MODELS | further_transformers.MODELS,
+    "transformers": transformers_models.MODELS
+    | further_transformers.MODELS
+    | text_transformers.MODELS
+    | image_transformers.MODELS,
     "timm": timm_models.MODELS,
     "diffusers": diffusers_models.MODELS,
 }
 MODES = ("inference", "evaluation", "training")
 """Without gradients; with gradients, in evaluation (norms as they were learnt) and in training."""
 
+MODES_OF = {"transformers/reformer": ("inference", "training")}
+"""Of models that have gradients in training alone."""
+
 VALUES, GRADIENTS = 1e-4, 1e-3
 """How far a result and a gradient may be from the CPU's: of the tensor's largest element."""
+HALF = 3e-2
+"""How far both may be in bfloat16, beside twice as far from float32's as the CPU's bfloat16 is."""
 NOISE = 1e-3
 """Gradients that are 0 but for rounding are held against this share of the largest element of all gradients."""
 
@@ -62,16 +77,27 @@ def built(name: str) -> Model:
     return made
 
 
-def cases(item: tuple[str, tuple[str, ...]]) -> Iterator[Case]:
-    """A case for each of the doors and modes of a model; item: its name, and the names of the doors."""
+def modes(name: str) -> tuple[str, ...]:
+    """The modes of a model."""
+    return MODES_OF.get(name, MODES)
+
+
+def case_name(name: str, door: str, mode: str, dtype: str) -> str:
+    """The case of a model."""
+    return f"{name} {door} {mode}" + (f" {dtype}" if dtype != "f32" else "")
+
+
+def cases(item: tuple[str, tuple[str, ...], str]) -> Iterator[Case]:
+    """A case for each of the doors and modes of a model; item: its name, the names of the doors, and the type."""
     import xloom.torch  # noqa: F401
 
     warnings.simplefilter("ignore")  # libraries warn of each other
-    name, doors = item
+    name, doors, dtype = item
     model = built(name)
     for door in doors:
-        for mode in MODES:
-            yield f"{name} {door} {mode}", partial(_wrong, model, DOORS[door], mode)
+        for mode in modes(name):
+            wrong = _wrong if dtype == "f32" else _wrong_in_half
+            yield case_name(name, door, mode, dtype), partial(wrong, model, DOORS[door], mode)
 
 
 def step(model: Model, call: Any, mode: str) -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
@@ -106,6 +132,44 @@ def _wrong(model: Model, door: Door, mode: str) -> str:
     found = [_far(f"result {n}", a, b, VALUES, 0.0) for n, (a, b) in enumerate(zip(got, want, strict=True))]
     found += [_far(f"gradient of {n}", given[n], wanted[n], GRADIENTS, least) for n in wanted]
     return "; ".join(list(filter(None, found))[:3])
+
+
+def _wrong_in_half(model: Model, door: Door, mode: str) -> str:
+    """The same in bfloat16, of which each side may round in its own way."""
+    exact = Model(deepcopy(model.module), *model[1:])
+    exact_results, exact_gradients = step(exact, exact.module, mode)
+    half = model.of(torch.bfloat16)
+    theirs = Model(deepcopy(half.module), *half[1:])
+    try:
+        want, wanted = step(theirs, theirs.module, mode)
+    except (NotImplementedError, RuntimeError):  # what the CPU does not do in this type, nobody must
+        return ""
+    ours, call = door(half)
+    got, given = step(ours, call, mode)
+    if len(got) != len(want):
+        return f"{len(got)} results for {len(want)}"
+    if given.keys() != wanted.keys():
+        return f"only one side has gradients of {sorted(given.keys() ^ wanted.keys())[:5]}"
+    least = max((gradient.abs().max().item() for gradient in exact_gradients.values()), default=0.0)
+    found = [_further(f"result {n}", *each, 0.0) for n, each in enumerate(zip(got, want, exact_results, strict=True))]
+    found += [_further(f"gradient of {n}", given[n], wanted[n], exact_gradients[n], 0.1 * least) for n in wanted]
+    return "; ".join(list(filter(None, found))[:3])
+
+
+def _further(what: str, got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor, least: float) -> str:
+    """A complaint where `got` is further from the exact values than the CPU's rounding explains."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{what}: {got.dtype}{list(got.shape)} for {want.dtype}{list(want.shape)}"
+    if got.shape != exact.shape or not exact.numel():  # as many as values decide
+        return ""
+    finite = torch.isfinite(exact) & torch.isfinite(want)
+    if not finite.any():
+        return ""
+    if not torch.isfinite(got[finite]).all():
+        return f"{what}: other elements are finite"
+    ours, theirs = [(each.double() - exact.double())[finite].abs().max().item() for each in (got, want)]
+    largest = max(exact[finite].abs().max().item(), least)
+    return f"{what}: off by {ours:.3g}, the CPU's by {theirs:.3g}" if ours > 2 * theirs + HALF * largest else ""
 
 
 def _far(what: str, got: torch.Tensor, want: torch.Tensor, tolerance: float, least: float) -> str:

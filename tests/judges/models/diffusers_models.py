@@ -109,6 +109,89 @@ def _prior() -> Model:
     return Model(_library().PriorTransformer(**fields, **_HEADS), inputs)
 
 
+def _transformer() -> Model:
+    fields = dict(in_channels=8, cross_attention_dim=16, norm_num_groups=4)
+    texts = {"encoder_hidden_states": torch.randn(2, 5, 16)}
+    return Model(_library().Transformer2DModel(**fields, **_HEADS), (torch.randn(2, 8, 6, 6),), texts)
+
+
+def _pixart() -> Model:
+    fields = dict(sample_size=8, in_channels=4, out_channels=8, cross_attention_dim=16, caption_channels=12)
+    sizes = {"resolution": None, "aspect_ratio": None}
+    inputs = dict(encoder_hidden_states=torch.randn(2, 5, 12), timestep=_times(), added_cond_kwargs=sizes)
+    module = _library().PixArtTransformer2DModel(**fields, **_HEADS, use_additional_conditions=False)
+    return Model(module, (torch.randn(2, 4, 8, 8),), inputs)
+
+
+def _sana() -> Model:
+    fields = dict(
+        in_channels=4, out_channels=4, cross_attention_dim=16, num_cross_attention_heads=2, sample_size=8,
+        cross_attention_head_dim=8, caption_channels=12, patch_size=1,
+    )  # fmt: skip
+    inputs = (torch.randn(2, 4, 8, 8), torch.randn(2, 5, 12), _times())
+    return Model(_library().SanaTransformer2DModel(**fields, **_HEADS), inputs)
+
+
+def _aura() -> Model:
+    fields = dict(
+        sample_size=8, in_channels=4, out_channels=4, num_mmdit_layers=1, num_single_dit_layers=1,
+        attention_head_dim=8, num_attention_heads=2, joint_attention_dim=16, caption_projection_dim=16,
+        pos_embed_max_size=16,
+    )  # fmt: skip
+    inputs = (torch.randn(2, 4, 8, 8), torch.randn(2, 5, 16), torch.tensor([0.3, 0.7]))
+    return Model(_library().AuraFlowTransformer2DModel(**fields), inputs)
+
+
+def _wan() -> Model:
+    fields = dict(
+        patch_size=(1, 2, 2), num_attention_heads=2, attention_head_dim=12, in_channels=4, out_channels=4, text_dim=16,
+        freq_dim=32, ffn_dim=32, num_layers=2,
+    )  # fmt: skip
+    inputs = (torch.randn(1, 4, 2, 8, 8), torch.tensor([3]), torch.randn(1, 5, 16))
+    return Model(_library().WanTransformer3DModel(**fields), inputs)
+
+
+def _cogvideo() -> Model:
+    fields = dict(
+        in_channels=4, out_channels=4, time_embed_dim=8, text_embed_dim=16, sample_width=8, sample_height=8,
+        sample_frames=5, patch_size=2, temporal_compression_ratio=4, max_text_seq_length=5,
+    )  # fmt: skip
+    inputs = (torch.randn(1, 2, 4, 8, 8), torch.randn(1, 5, 16), torch.tensor([3]))
+    return Model(_library().CogVideoXTransformer3DModel(**fields, **_HEADS), inputs)
+
+
+def _unet_of_video() -> Model:
+    fields = dict(
+        sample_size=8, cross_attention_dim=16, attention_head_dim=4,
+        down_block_types=("CrossAttnDownBlock3D", "DownBlock3D"), up_block_types=("UpBlock3D", "CrossAttnUpBlock3D"),
+    )  # fmt: skip
+    inputs = (torch.randn(1, 4, 2, 8, 8), torch.tensor([3]), torch.randn(1, 5, 16))
+    return Model(_library().UNet3DConditionModel(**fields, **_BLOCKS), inputs)
+
+
+def _adapter() -> Model:
+    module = _library().T2IAdapter(channels=[8, 16], num_res_blocks=1, downscale_factor=8, adapter_type="full_adapter")
+    return Model(module, (torch.randn(2, 3, 32, 32),))
+
+
+def _deep_autoencoder() -> Model:
+    fields = dict(
+        latent_channels=4, attention_head_dim=4, encoder_block_out_channels=(8, 16), decoder_block_out_channels=(8, 16),
+        encoder_layers_per_block=(1, 1), decoder_layers_per_block=(1, 1),
+        encoder_block_types=("ResBlock", "EfficientViTBlock"), decoder_block_types=("ResBlock", "EfficientViTBlock"),
+        encoder_qkv_multiscales=((), (5,)), decoder_qkv_multiscales=((), (5,)), decoder_norm_types="rms_norm",
+    )  # fmt: skip
+    return Model(_library().AutoencoderDC(**fields), (torch.randn(2, 3, 16, 16),))
+
+
+def _sound_autoencoder() -> Model:
+    fields = dict(
+        encoder_hidden_size=8, downsampling_ratios=[2, 4], channel_multiples=[1, 2], decoder_channels=8,
+        decoder_input_channels=4, audio_channels=2,
+    )  # fmt: skip
+    return Model(_library().AutoencoderOobleck(**fields), (torch.randn(2, 2, 64),))
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "unet": _unet,
     "unet_of_text": _unet_of_text,
@@ -122,4 +205,14 @@ MODELS: dict[str, Callable[[], Model]] = {
     "flux": _flux,
     "ltx": _ltx,
     "prior": _prior,
+    "transformer": _transformer,
+    "pixart": _pixart,
+    "sana": _sana,
+    "aura": _aura,
+    "wan": _wan,
+    "cogvideo": _cogvideo,
+    "unet_of_video": _unet_of_video,
+    "adapter": _adapter,
+    "deep_autoencoder": _deep_autoencoder,
+    "sound_autoencoder": _sound_autoencoder,
 }

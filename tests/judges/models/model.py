@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ _SHARES_DROPPED = (
 
 
 class Model(NamedTuple):
-    """A module of float32, and arguments of the host."""
+    """A module and its arguments, on the host and of float32 unless moved or made of another type."""
 
     module: nn.Module
     arguments: tuple[Any, ...] = ()
@@ -37,6 +38,15 @@ class Model(NamedTuple):
         """The same on another device."""
         move: Any = lambda value: value.to(device) if isinstance(value, torch.Tensor) else value  # noqa: E731
         return Model(self.module.to(device), *_pytree.tree_map(move, (self.arguments, dict(self.keywords))))
+
+    def of(self, dtype: torch.dtype) -> Model:
+        """A copy whose parameters and arguments of float32 are of that type."""
+
+        def convert(value: Any) -> Any:
+            return value.to(dtype) if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else value
+
+        arguments = _pytree.tree_map(convert, (self.arguments, dict(self.keywords)))
+        return Model(deepcopy(self.module).to(dtype), *arguments)
 
 
 def floats(output: Any) -> list[torch.Tensor]:

@@ -23,10 +23,16 @@ _SIZED: dict[str, dict[str, Any]] = {
     "eva02_tiny_patch14_224": {"img_size": 56, "size": 56, "depth": 2},
     "mixer_s32_224": {"img_size": 64},
     "cait_xxs24_224": {"img_size": 64, "depth": 2},
+    "levit_128s": {"img_size": 64, "size": 64},
+    "crossvit_tiny_240": {"img_size": 240, "size": 240, "depth": ((1, 1, 0), (1, 1, 0), (1, 1, 0))},
+    "xcit_nano_12_p16_224": {"img_size": 64, "depth": 2},
+    "coatnet_pico_rw_224": {"img_size": 64},
 }
 _PLAIN = [
     "resnet10t", "mobilenetv3_small_050", "regnetx_002", "ghostnet_050", "seresnet18", "convnextv2_atto",
     "edgenext_xx_small", "inception_next_atto", "repvgg_a0", "pvt_v2_b0", "test_byobnet",
+    "densenet121", "mobilenetv2_050", "efficientnet_b0", "dla34", "hrnet_w18_small", "xception41", "res2net50_14w_8s",
+    "mobileone_s0", "fastvit_t8", "poolformer_s12", "nfnet_l0", "convmixer_768_32", "mambaout_femto", "starnet_s1",
 ]  # fmt: skip
 
 MODELS: dict[str, Callable[[], Model]] = {

@@ -78,12 +78,12 @@ def _shares(
     log_probs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, smoothing: float
 ) -> tuple[Tensor, Tensor]:
     """How much each class's logarithm counts in each row's loss; and what a mean is taken over."""
-    classes = log_probs.shape[1]
+    classes = max(log_probs.shape[1], 1)
     each = torch.ones_like(log_probs[0]) if weight is None else weight.to(log_probs.dtype)
     if target.is_floating_point():  # probabilities of the classes
         given = target.to(log_probs.dtype) * (1 - smoothing) + smoothing / classes
         return given * each, torch.full((), log_probs.shape[0], dtype=log_probs.dtype, device=target.device)
     counted = (target != ignore_index).unsqueeze(1)
-    is_target = (torch.arange(classes, device=target.device) == target.unsqueeze(1)) & counted
+    is_target = (torch.arange(log_probs.shape[1], device=target.device) == target.unsqueeze(1)) & counted
     own = torch.where(is_target, each, 0.0)
     return own * (1 - smoothing) + torch.where(counted, each * (smoothing / classes), 0.0), own.sum()

@@ -193,6 +193,7 @@ def moments(
     )
     squared = g.reduce_with(squares, "add", 0, dims)
     degrees = max(0.0, count - (1 if correction is None else float(correction)))  # type: ignore[arg-type]
+    degrees = degrees if count else 0.0  # NaN, also where the correction is below 0
     spread = g.divide(squared, g.full_like(squared, degrees))
     return g.reshape_to(spread, average.shape.dims), average
 

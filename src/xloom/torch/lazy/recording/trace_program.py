@@ -53,6 +53,11 @@ class TraceProgram:
         device_client.throttle(results.done)
         return results.buffers
 
+    def failed(self, error: BaseException) -> list[Buffer]:
+        """What a run gives that has failed."""
+        (results,) = self.executable.failed(error)
+        return results.buffers
+
 
 def build(node: Node, outputs: Sequence[int], name: str = "xla") -> Module:
     """The module of the path to `node`: its arguments, then the numbers as one vector; a tuple of `outputs`."""

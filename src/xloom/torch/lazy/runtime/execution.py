@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from xloom.pjrt.buffer import Buffer
 from xloom.torch.lazy.recording import donation, log, recompiles
 from xloom.torch.lazy.recording.trace import TRACE, Trace, Value
 from xloom.torch.lazy.recording.trace_program import TraceProgram
@@ -54,12 +55,20 @@ def _start(trace: Trace, live: list[Value]) -> None:
         trace.programs += 1
         recompiles.note(program, trace.node, reason)
     trace.node.used = trace.epoch
-    buffers = program.run(trace.arguments, trace.packed_scalars())
-    if program.outputs != wanted:
-        at = {index: k for k, index in enumerate(program.outputs)}
-        buffers = [buffers[at[index]] for index in wanted]
+    try:
+        buffers = program.run(trace.arguments, trace.packed_scalars())
+    except BaseException as error:  # what fails is not run again with all that follows: its results have the error
+        _give(live, wanted, program, program.failed(error))
+        trace.begin()
+        raise
     log.started(program, trace)
-    for value, buffer in zip(live, buffers, strict=True):
+    _give(live, wanted, program, buffers)
+
+
+def _give(live: list[Value], wanted: tuple[int, ...], program: TraceProgram, buffers: list[Buffer]) -> None:
+    at = {index: k for k, index in enumerate(program.outputs)} if program.outputs != wanted else None
+    for k, value in enumerate(live):
+        buffer = buffers[k if at is None else at[value.index]]
         value.buffer = buffer
         held_memory.hold(value.type, buffer)
 

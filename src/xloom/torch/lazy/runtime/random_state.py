@@ -22,9 +22,14 @@ def _seeded(seed: int) -> Value:
 
 
 def take() -> Value:
-    """The state for the operator that comes next. Where a program that did not compile has lost it, it starts anew."""
-    lost = _state is not None and _state.buffer is None and _state.epoch != TRACE.epoch
-    return _seeded(_seed) if _state is None or lost else _state
+    """The state for the operator that comes next. Where a program that failed has lost it, it starts anew."""
+    return _seeded(_seed) if _state is None or _is_lost(_state) else _state
+
+
+def _is_lost(state: Value) -> bool:
+    if state.buffer is None:
+        return state.epoch != TRACE.epoch
+    return state.buffer.ready.error is not None
 
 
 def put(state: Value) -> None:
