@@ -3,11 +3,13 @@
 import numpy as np
 
 import xloom as xl
-from xloom.codegen.fusion.producer_consumer import DEPTH_LIMIT, FusionGroup
+from xloom.codegen.fusion.producer_consumer import DEPTH_LIMIT, FusionGroup, producer_consumer_fusion
 from xloom.codegen.loop_ir.nest import cost_of
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.llvm.target import process_target
+
+TERMS = 40
 
 
 def test_the_cut_is_not_at_a_reshape():
@@ -62,34 +64,45 @@ def test_what_takes_many_instructions_is_in_shorter_expressions():
     assert np.allclose(xl.compile(m)(given), xl.evaluate(m, given), rtol=1e-4)
 
 
-def test_sums_that_share_their_terms_are_cut_together():
-    """A weighted mean of many exponentials: each is computed once, and two sums are stored where they are cut."""
-    count = 40
+def two_sums(between=""):
+    """A weighted mean of many exponentials; `between` the terms of the sum of weights."""
     terms = [
         f"part{k} = f32[64,64] slice(x), slice={{[{k}:{k + 64}], [0:64]}} d{k} = f32[64,64] subtract(part{k}, x0) "
         f"m{k} = f32[64,64] multiply(d{k}, d{k}) n{k} = f32[64,64] negate(m{k}) w{k} = f32[64,64] exponential(n{k}) "
         f"p{k} = f32[64,64] multiply(w{k}, part{k})"
-        for k in range(count)
+        for k in range(TERMS)
     ]
-    sums = [
-        f"{name}{k} = f32[64,64] add({name}{k - 1 if k > 1 else '.0'}, {of}{k})"
-        for name, of in (("above", "p"), ("below", "w"))
-        for k in range(1, count)
-    ]
-    starts = "above.0 = f32[64,64] add(p0, p0) below.0 = f32[64,64] add(w0, w0)"
-    m = xl.parse(
+    above = [f"above{k} = f32[64,64] add({f'above{k - 1}' if k else 'p0'}, p{k})" for k in range(TERMS)]
+    below = ["below0 = f32[64,64] add(w0, w0)"]
+    for k in range(1, TERMS):
+        below += [between.format(k=k, before=k - 1)] if between else []
+        before = f"between{k}" if between else f"below{k - 1}"
+        below.append(f"below{k} = f32[64,64] add({before}, w{k})")
+    return xl.parse(
         f"""ENTRY e {{ x = f32[104,64] parameter(0) x0 = f32[64,64] slice(x), slice={{[0:64], [0:64]}}
-        {" ".join(terms)} {starts} {" ".join(sums)}
-        ROOT r = f32[64,64] divide(above{count - 1}, below{count - 1}) }}"""
+        {" ".join([*terms, *above, *below])} ROOT r = f32[64,64] divide(above{TERMS - 1}, below{TERMS - 1}) }}"""
     )
+
+
+def test_sums_that_share_their_terms_are_cut_together():
+    """Each exponential is computed once, and two sums are stored where they are cut."""
+    m = two_sums()
     schedule, *_ = lowered(prepared(m), process_target())
     groups = [thunk for thunk in schedule.thunks if isinstance(thunk, FusionGroup)]
     stored = [root.opcode for group in groups for root in group.roots]
     assert "exponential" not in stored
     computed = [i for group in groups for i in (*group.roots, *group.inlined) if i.opcode == "exponential"]
-    assert len(computed) == count
+    assert len(computed) == TERMS
     given = np.random.default_rng(0).normal(size=(104, 64)).astype(np.float32)
     assert np.allclose(xl.compile(m)(given), xl.evaluate(m, given), rtol=1e-4)
+
+
+def test_what_is_cut_together_is_no_reshape():
+    """It is what that forwards."""
+    flat = "line{k} = f32[4096] reshape(below{before}) not{k} = f32[4096] negate(line{k})"
+    fusion = producer_consumer_fusion(two_sums(flat + " between{k} = f32[64,64] reshape(not{k})").entry)
+    assert len(fusion.stored) > 2
+    assert not [i for i in fusion.stored if i.opcode == "reshape"]
 
 
 def test_what_is_cut_may_forward_a_parameter():

@@ -40,6 +40,16 @@ def test_encoder(norm_first, masks):
         torch.testing.assert_close(found.cpu(), host(x, **masks))
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_an_encoder_that_would_have_its_rows_nested():
+    torch.manual_seed(0)
+    host = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2).eval()
+    x = torch.randn(2, 3, 8)
+    with torch.no_grad():
+        found = deepcopy(host).to("xla")(x.to("xla"), src_key_padding_mask=HIDDEN.to("xla"))
+        torch.testing.assert_close(found.cpu()[~HIDDEN], host(x, src_key_padding_mask=HIDDEN)[~HIDDEN])
+
+
 @pytest.mark.parametrize("options", [{}, {"average_attn_weights": False}, {"need_weights": False}], ids=str)
 def test_attention_of_heads(options):
     torch.manual_seed(0)

@@ -128,10 +128,14 @@ def _wrong(model: Model, door: Door, mode: str) -> str:
         return f"{len(got)} results for {len(want)}"
     if given.keys() != wanted.keys():
         return f"only one side has gradients of {sorted(given.keys() ^ wanted.keys())[:5]}"
-    least = NOISE * max((gradient.abs().max().item() for gradient in wanted.values()), default=0.0)
+    least = NOISE * _largest(wanted)
     found = [_far(f"result {n}", a, b, VALUES, 0.0) for n, (a, b) in enumerate(zip(got, want, strict=True))]
     found += [_far(f"gradient of {n}", given[n], wanted[n], GRADIENTS, least) for n in wanted]
     return "; ".join(list(filter(None, found))[:3])
+
+
+def _largest(gradients: dict[str, torch.Tensor]) -> float:
+    return max((gradient.abs().max().item() for gradient in gradients.values() if gradient.numel()), default=0.0)
 
 
 def _wrong_in_half(model: Model, door: Door, mode: str) -> str:
@@ -150,9 +154,9 @@ def _wrong_in_half(model: Model, door: Door, mode: str) -> str:
         return f"{len(got)} results for {len(want)}"
     if given.keys() != wanted.keys():
         return f"only one side has gradients of {sorted(given.keys() ^ wanted.keys())[:5]}"
-    least = max((gradient.abs().max().item() for gradient in exact_gradients.values()), default=0.0)
+    least = 0.1 * _largest(exact_gradients)
     found = [_further(f"result {n}", *each, 0.0) for n, each in enumerate(zip(got, want, exact_results, strict=True))]
-    found += [_further(f"gradient of {n}", given[n], wanted[n], exact_gradients[n], 0.1 * least) for n in wanted]
+    found += [_further(f"gradient of {n}", given[n], wanted[n], exact_gradients[n], least) for n in wanted]
     return "; ".join(list(filter(None, found))[:3])
 
 

@@ -39,7 +39,7 @@ def _boxes(model: str, config: str) -> Model:
 def _reformer() -> Model:
     fields = dict(
         vocab_size=99, hidden_size=32, num_attention_heads=2, attention_head_size=8, feed_forward_size=48,
-        attn_layers=["local", "lsh"], local_attn_chunk_length=4, lsh_attn_chunk_length=4, axial_pos_shape=[4, 4],
+        attn_layers=["local", "lsh"], local_attn_chunk_length=4, lsh_attn_chunk_length=16, axial_pos_shape=[4, 4],
         axial_pos_embds_dim=[16, 16], max_position_embeddings=16, is_decoder=True, num_buckets=2, hash_seed=0,
     )  # fmt: skip
     return Model(made("ReformerModel", "ReformerConfig", fields), (), {"input_ids": random_tokens(16)})

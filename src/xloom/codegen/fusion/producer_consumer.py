@@ -168,9 +168,7 @@ class _Decision:
             while _is_long(tree) or any(depths[p] >= DEPTH_LIMIT for p in parts):
                 largest = max(parts, key=lambda p: len(trees[p]))
                 parts = [p for p in parts if p is not largest]
-                while largest.opcode in _FORWARDING:  # what is stored is the value that it forwards
-                    trees[largest], depths[largest] = {largest}, 1
-                    largest = largest._operands[0]
+                largest = self._cut(largest, depths)
                 cuts.add(largest)
                 for each in trees.get(largest, ()):  # what is no part of loop nests has none
                     if OP_ROWS[each.opcode].cost >= _COSTLY:
@@ -178,13 +176,21 @@ class _Decision:
                 tree = {instruction}.union(*(trees[p] for p in parts))
             if behind and (shared := self._shared_with_a_cut(parts, behind)):
                 part, first = shared
+                parts = [p for p in parts if p is not part]
+                part = self._cut(part, depths)
                 self._together[part] = self._together[first] = first
                 cuts.add(part)
-                parts = [p for p in parts if p is not part]
                 tree = {instruction}.union(*(trees[p] for p in parts))
             trees[instruction] = tree
             depths[instruction] = 1 + max((depths[p] for p in parts), default=0)
         return cuts
+
+    def _cut(self, part: Instruction, depths: dict[Instruction, int]) -> Instruction:
+        """What is stored where an expression ends before `part`: the value that it forwards, if it does."""
+        while part.opcode in _FORWARDING:
+            self._trees[part], depths[part] = {part}, 1
+            part = part._operands[0]
+        return part
 
     def _shared_with_a_cut(
         self, parts: Sequence[Instruction], behind: dict[Instruction, Instruction]
@@ -196,7 +202,7 @@ class _Decision:
         costly = {p: [i for i in self._trees[p] if OP_ROWS[i.opcode].cost >= _COSTLY] for p in parts}
         for part, found in costly.items():
             cut = behind.get(found[0]) if len(found) > 1 else None
-            if cut is None or part in behind or loop_dims(part) != loop_dims(cut):
+            if cut is None or part in behind or loop_dims(_forwarded(part)) != loop_dims(cut):
                 continue
             others = (i for other in parts if other is not part for i in costly[other])
             if all(behind.get(i) is cut for i in found) and any(behind.get(i) is not cut for i in others):

@@ -18,6 +18,12 @@ def compressed(args: Any, kwargs: Any = None) -> NoReturn:
     raise no_lowering(_aten._sparse_compressed_tensor_unsafe.default)
 
 
+@handles("aten._nested_tensor_from_mask_left_aligned.default")
+def left_aligned(args: Any, kwargs: Any = None) -> bool:
+    """That a mask's rows become no strided nested tensor, which encoders then do not ask for."""
+    return False
+
+
 def _compressed(*args: Any, **kwargs: Any) -> NoReturn:
     raise no_lowering(_aten._sparse_compressed_tensor_unsafe.default)
 
