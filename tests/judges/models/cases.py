@@ -36,13 +36,13 @@ FAMILIES = {
 MODES = ("inference", "evaluation", "training")
 """Without gradients; with gradients, in evaluation (norms as they were learnt) and in training."""
 
-MODES_OF = {"transformers/reformer": ("inference", "training")}
-"""Of models that have gradients in training alone."""
+MODES_OF = {"transformers/reformer": ("inference", "training"), "transformers/groupvit": ("inference", "evaluation")}
+"""Of models that have gradients in training alone, or draw random numbers there."""
 
 VALUES, GRADIENTS = 1e-4, 1e-3
 """How far a result and a gradient may be from the CPU's: of the tensor's largest element."""
 HALF = 3e-2
-"""How far both may be in bfloat16, beside twice as far from float32's as the CPU's bfloat16 is."""
+"""How far both may be in bfloat16, beside three times as far from float32's as the CPU's bfloat16 is."""
 NOISE = 1e-3
 """Gradients that are 0 but for rounding are held against this share of the largest element of all gradients."""
 
@@ -119,48 +119,76 @@ def _loss(results: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _wrong(model: Model, door: Door, mode: str) -> str:
-    ours = Model(deepcopy(model.module), *model[1:])
-    theirs = Model(deepcopy(model.module), *model[1:])
-    want, wanted = step(theirs, theirs.module, mode)
-    ours, call = door(ours)
+    """How float32 differs; where the CPU's own is far from float64's, as norms of few values are, by what that explains."""
+    want, wanted = _stepped(model, mode)
+    ours, call = door(Model(deepcopy(model.module), *model[1:]))
     got, given = step(ours, call, mode)
+    if wrong := _of_other_kinds(got, want, given, wanted):
+        return wrong
+    least = NOISE * _largest(wanted)
+    found = [_far(f"result {n}", a, b, VALUES, 0.0) for n, (a, b) in enumerate(zip(got, want, strict=True))]
+    found += [_far(f"gradient of {n}", given[n], wanted[n], GRADIENTS, least) for n in wanted]
+    complaints = "; ".join(list(filter(None, found))[:3])
+    if not complaints:
+        return ""
+    exact = _stepped(model.of(torch.float64), mode)
+    return complaints if _further_than_explained(got, want, given, wanted, exact, VALUES, least) else ""
+
+
+def _wrong_in_half(model: Model, door: Door, mode: str) -> str:
+    """The same in bfloat16, of which each side may round in its own way."""
+    half = model.of(torch.bfloat16)
+    try:
+        want, wanted = _stepped(half, mode)
+    except (NotImplementedError, RuntimeError):  # what the CPU does not do in this type, nobody must
+        return ""
+    ours, call = door(half)
+    got, given = step(ours, call, mode)
+    if wrong := _of_other_kinds(got, want, given, wanted):
+        return wrong
+    exact = _stepped(model, mode)
+    return _further_than_explained(got, want, given, wanted, exact, HALF, 0.1 * _largest(exact[1]))
+
+
+def _stepped(model: Model, mode: str) -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
+    """What a copy of the model gives on the host."""
+    copy = Model(deepcopy(model.module), *model[1:])
+    return step(copy, copy.module, mode)
+
+
+def _of_other_kinds(
+    got: list[torch.Tensor], want: list[torch.Tensor], given: dict[str, Any], wanted: dict[str, Any]
+) -> str:
     if len(got) != len(want):
         return f"{len(got)} results for {len(want)}"
     if given.keys() != wanted.keys():
         return f"only one side has gradients of {sorted(given.keys() ^ wanted.keys())[:5]}"
-    least = NOISE * _largest(wanted)
-    found = [_far(f"result {n}", a, b, VALUES, 0.0) for n, (a, b) in enumerate(zip(got, want, strict=True))]
-    found += [_far(f"gradient of {n}", given[n], wanted[n], GRADIENTS, least) for n in wanted]
-    return "; ".join(list(filter(None, found))[:3])
+    return ""
 
 
 def _largest(gradients: dict[str, torch.Tensor]) -> float:
     return max((gradient.abs().max().item() for gradient in gradients.values() if gradient.numel()), default=0.0)
 
 
-def _wrong_in_half(model: Model, door: Door, mode: str) -> str:
-    """The same in bfloat16, of which each side may round in its own way."""
-    exact = Model(deepcopy(model.module), *model[1:])
-    exact_results, exact_gradients = step(exact, exact.module, mode)
-    half = model.of(torch.bfloat16)
-    theirs = Model(deepcopy(half.module), *half[1:])
-    try:
-        want, wanted = step(theirs, theirs.module, mode)
-    except (NotImplementedError, RuntimeError):  # what the CPU does not do in this type, nobody must
-        return ""
-    ours, call = door(half)
-    got, given = step(ours, call, mode)
-    if len(got) != len(want):
-        return f"{len(got)} results for {len(want)}"
-    if given.keys() != wanted.keys():
-        return f"only one side has gradients of {sorted(given.keys() ^ wanted.keys())[:5]}"
-    least = 0.1 * _largest(exact_gradients)
-    found = [_further(f"result {n}", *each, 0.0) for n, each in enumerate(zip(got, want, exact_results, strict=True))]
-    found += [_further(f"gradient of {n}", given[n], wanted[n], exact_gradients[n], least) for n in wanted]
+def _further_than_explained(
+    got: list[torch.Tensor],
+    want: list[torch.Tensor],
+    given: dict[str, torch.Tensor],
+    wanted: dict[str, torch.Tensor],
+    exact: tuple[list[torch.Tensor], dict[str, torch.Tensor]],
+    tolerance: float,
+    least: float,
+) -> str:
+    """Complaints of results and gradients that are further from those of a wider type than the CPU's explain."""
+    results = enumerate(zip(got, want, exact[0], strict=True))
+    found = [_further(f"result {n}", *each, tolerance, 0.0) for n, each in results]
+    found += [_further(f"gradient of {n}", given[n], wanted[n], exact[1][n], tolerance, least) for n in wanted]
     return "; ".join(list(filter(None, found))[:3])
 
 
-def _further(what: str, got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor, least: float) -> str:
+def _further(
+    what: str, got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor, tolerance: float, least: float
+) -> str:
     """A complaint where `got` is further from the exact values than the CPU's rounding explains."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{what}: {got.dtype}{list(got.shape)} for {want.dtype}{list(want.shape)}"
@@ -173,7 +201,7 @@ def _further(what: str, got: torch.Tensor, want: torch.Tensor, exact: torch.Tens
         return f"{what}: other elements are finite"
     ours, theirs = [(each.double() - exact.double())[finite].abs().max().item() for each in (got, want)]
     largest = max(exact[finite].abs().max().item(), least)
-    return f"{what}: off by {ours:.3g}, the CPU's by {theirs:.3g}" if ours > 2 * theirs + HALF * largest else ""
+    return f"{what}: off by {ours:.3g}, the CPU's by {theirs:.3g}" if ours > 3 * theirs + tolerance * largest else ""
 
 
 def _far(what: str, got: torch.Tensor, want: torch.Tensor, tolerance: float, least: float) -> str:

@@ -22,13 +22,15 @@ _DETECTOR: dict[str, Any] = dict(
 def _resnet(last: int) -> Any:
     import transformers  # pyright: ignore[reportMissingImports]
 
-    return transformers.ResNetConfig(**_RESNET | {"out_indices": list(range(1, last + 1))})
+    config: Any = transformers.ResNetConfig
+    return config(**_RESNET, out_indices=list(range(1, last + 1)))
 
 
 def _vilt() -> Model:
     fields = TEXT | VISION | dict(num_images=-1, max_image_length=-1)
     inputs = {"input_ids": random_tokens(), "pixel_values": torch.randn(2, 3, 32, 32)}
-    return Model(made("ViltModel", "ViltConfig", fields), (), inputs)
+    # of its answers, as the model itself draws its patches' order
+    return Model(made("ViltForQuestionAnswering", "ViltConfig", fields), (), inputs)
 
 
 def _layoutlmv3() -> Model:
@@ -68,7 +70,7 @@ def _deformable_detr() -> Model:
 
 
 MODELS: dict[str, Callable[[], Model]] = {
-    "dinov3": partial(image, "DINOv3ViTModel", "DINOv3ViTConfig", **VISION),
+    "dinov3": partial(image, "DINOv3ViTModel", "DINOv3ViTConfig", **VISION, num_register_tokens=2),
     "dinov3_convnext": partial(
         image, "DINOv3ConvNextModel", "DINOv3ConvNextConfig", hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1]
     ),
