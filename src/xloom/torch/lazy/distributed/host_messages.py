@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -139,9 +140,10 @@ class HostMessages:
         )
 
 
+@lru_cache(maxsize=1024)
 def _header(label: str, nbytes: int) -> torch.Tensor:
     text = nbytes.to_bytes(8, "little") + label.encode("utf-8", "replace")
-    return torch.tensor(list(text[:_HEADER].ljust(_HEADER, b"\0")), dtype=torch.uint8, device="cpu")
+    return torch.frombuffer(bytearray(text[:_HEADER].ljust(_HEADER, b"\0")), dtype=torch.uint8)
 
 
 def _first(label: str, data: torch.Tensor | None) -> torch.Tensor:
