@@ -96,14 +96,14 @@ def test_profile(xloom, tmp_path):
 def test_what_is_not_native_is_refused(xloom, no_sort):
     status, out, err = xloom("run", SORT)
     assert status == 1 and out == ""
-    assert "error: sort has no native code" in err and "(at s model.py:12)" in err
+    assert "error: sort has no native code" in err and "(at s, model.py:12)" in err
     assert "--allow-interpreter" in err and "xloom info" in err
 
 
 def test_what_is_not_native_is_interpreted_when_allowed(xloom, no_sort):
     status, out, err = xloom("run", SORT, "--allow-interpreter")
     assert status == 0 and out.startswith("out0: float32[37]")
-    assert re.match(r"on the interpreter, all of it: sort has no native code.* \(at s model\.py:12\)\n$", err)
+    assert re.match(r"on the interpreter, all of it: sort has no native code.* \(at s, model\.py:12\)\n$", err)
 
 
 def test_nothing_is_said_where_all_is_native(xloom):
@@ -188,7 +188,7 @@ def test_info_says_what_is_native(xloom):
 def test_info_lists_all_that_is_not_native(xloom, no_sort):
     status, out, _ = xloom("info", SORT)
     assert status == 0 and "all of it" not in out
-    assert re.findall(r"not native: sort has no native code.*\(at (.*)\)", out) == ["s model.py:12", "t"]
+    assert re.findall(r"not native: sort has no native code.*\(at (.*)\)", out) == ["s, model.py:12", "t"]
 
 
 def test_info_of_memory(xloom):

@@ -91,7 +91,8 @@ class RowRegion:
             return False
         while pending:
             i = pending.pop()
-            if not self._is_large(i):
+            # of what is not made of products, as splats that several of them share, each reader has its own
+            if not self._is_large(i) or not self._is_computed(i):
                 continue
             for user in i.users:
                 if user in self._inside or user in self._dots:
@@ -192,6 +193,18 @@ class RowRegion:
                     return False
                 self.results[i] = Result(places)
         return not _is_made_of(self.outside, {*own, *self._dots})
+
+    def _is_computed(self, i: Instruction) -> bool:
+        """True for what is made of a dot or a reduction inside."""
+        stack, seen = [i], {i}
+        while stack:
+            i = stack.pop()
+            if i.opcode in ("dot", "reduce"):
+                return True
+            new = [o for o in i.operands if self._inside.get(o) and o not in seen]
+            seen.update(new)
+            stack += new
+        return False
 
     def _computed(self) -> list[Instruction]:
         """What is computed of dots and reductions: the rest may be computed elsewhere as well."""
