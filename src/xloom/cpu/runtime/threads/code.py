@@ -14,7 +14,8 @@ def pinned_code(source: str, exports: tuple[str, ...]) -> list[int]:
     library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name in exports:
         library.export_symbol(name)
-    compiler = llvm.create_lljit_compiler(jit.target_machine(process_target()))
+    # LLVM's other linker may map sections further apart than addresses of 32 bits reach, and ends the process then
+    compiler = llvm.create_lljit_compiler(jit.target_machine(process_target()), use_jit_link=True)
     linked = library.link(compiler, exports[0])
     addresses = [linked[name] for name in exports]
     linked.detach()
