@@ -414,12 +414,11 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.matmul.amx_few_rows._GROUP",
         "cpu.kernels.matmul.amx_few_rows._LEAST_ROWS",
         "cpu.kernels.matmul.amx_few_rows._LEAST_TURNED_ROWS",
-        "cpu.kernels.matmul.amx_product._LEAST_PRODUCTS",
+        "cpu.kernels.matmul.amx_product.LEAST_PRODUCTS",
         "cpu.kernels.matmul.amx_product.FASTER",
         "cpu.kernels.matmul.amx_product._LEAST",
         "cpu.kernels.matmul.amx_few_rows._MADE_STEPS",
         "cpu.kernels.matmul.amx_few_rows._ITEMS",
-        "cpu.kernels.matmul.amx_few_rows._LEAST_PRODUCTS",
     ),
     "not of one program: kernels of one form that a process keeps, libraries that are gone, devices that wait": (
         "llvm.jit._LINKED_BY_ONE",

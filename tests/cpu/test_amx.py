@@ -129,7 +129,7 @@ def test_what_lies_behind_an_operand_is_not_multiplied():
 
 @has_tiles
 def test_the_least_of_them(monkeypatch):
-    monkeypatch.setattr(amx_product, "_LEAST_PRODUCTS", 1)
+    monkeypatch.setattr(amx_product, "LEAST_PRODUCTS", 1)
     check((16, 1), (1, 16), (16, 16), ROWS_BY_COLUMNS, ("bf16",) * 3)
 
 

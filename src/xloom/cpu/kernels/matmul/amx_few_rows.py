@@ -6,14 +6,24 @@ Of one whose columns lie side by side, wide pieces of a few of its rows are pack
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.amx_packing import TilePacking
-from xloom.cpu.kernels.matmul.amx_product import FASTER, PAIR_BYTES, SIDE, packed, packings
+from xloom.cpu.kernels.matmul.amx_product import (
+    FASTER,
+    LEAST_PRODUCTS,
+    PAIR_BYTES,
+    SIDE,
+    SUM_BYTES,
+    packed,
+    packings,
+    store_sums,
+)
 from xloom.cpu.kernels.matmul.amx_tiles import (
     ROW_BYTES,
     ROWS,
@@ -38,8 +48,6 @@ _FEW = 64
 """Rows that meet each element of the matrix so seldom that memory takes the time."""
 _LEAST_ROWS, _LEAST_TURNED_ROWS = {2: 9, 1: 3}, {2: 5, 1: 3}
 """By an element's bytes: a matrix meets fewer rows as fast as memory gives it, without tiles."""
-_LEAST_PRODUCTS = 1 << 16
-"""Of fewer, most of the time goes into packing."""
 _STEPS, _GROUP = 4, 32
 """Tiles of the depth, and pairs of tiles of columns, that are packed at once: runs of 2 KiB of bf16."""
 _APART = (2 * _GROUP + 1) * ROW_BYTES
@@ -50,7 +58,6 @@ _ITEMS = 8
 """Of a product, for threads to share, where it has as many pairs of tiles."""
 _AHEAD = 4
 """Steps of the depth, of 64 bytes of each row, before which a matrix that is read in place is fetched."""
-_SUM_BYTES = 4 * TILE_BYTES
 
 
 def has_few_rows(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bool:
@@ -58,12 +65,13 @@ def has_few_rows(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -
     if not arithmetic.target.has_tiles or not has_tile_product(a.dtype, b.dtype, arithmetic.dtype):
         return False
     rows, columns, depth = count(product.rows), count(product.columns), count(product.depth)
-    left, right = packings(product, a, b)
-    is_turned = is_better_turned(product, a, b)
-    least_rows = (_LEAST_TURNED_ROWS if is_turned else _LEAST_ROWS)[b.dtype.bytes]
-    if not least_rows <= rows <= _FEW or columns < ROWS or rows * columns * depth < _LEAST_PRODUCTS:
+    if rows > _FEW or columns < ROWS or rows * columns * depth < LEAST_PRODUCTS:
         return False
-    return is_turned or (left.is_packed and right.is_packed and not right.has_rows_along_depth)
+    if is_better_turned(product, a, b):
+        return rows >= _LEAST_TURNED_ROWS[b.dtype.bytes]
+    left, right = packings(product, a, b)
+    is_read = left.is_packed and right.is_packed and not right.has_rows_along_depth
+    return is_read and rows >= _LEAST_ROWS[b.dtype.bytes]
 
 
 def is_better_turned(product: Product, a: Array, b: Array) -> bool:
@@ -96,7 +104,8 @@ def few_rows(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array,
         with kernel.phase(batch * left.pairs, grain(cost, arithmetic)) as phase:
             _InPlace(phase, arithmetic, product, (left, right), rows, c).emit()
         return
-    rows = left.source if left.is_in_place and not left.has_tail else packed(kernel, arithmetic, product, left)
+    left = replace(left, is_copied=True)
+    rows = packed(kernel, arithmetic, product, left)
     group = greatest(1, least(_GROUP, right.pairs * batch // _ITEMS))
     groups = -(-right.pairs // group)
     sums = new_array(kernel, arithmetic.dtype, batch * left.pairs * right.pairs * SIDE * SIDE)
@@ -148,16 +157,12 @@ class _FewRows:
                     tiles.load(6 + column, moved(b, right, i64(column), beside), i64(apart))
                 tiles.multiply_add(2 * row + column, 4 + row, 6 + column)
 
-    def _first_rows(self, packing: TilePacking, pair: ir.Value) -> list[ir.Value]:
-        b = self._b
-        return [packing.first_row(b, b.add(b.mul(pair, i64(2)), i64(n))) for n in (0, 1)]
-
     def _lines(self, sums: ir.Value, spread: int, start: ir.Value, apart: int, most: int) -> None:
         """Stores lines of a tile of sums, which lie `spread` elements apart, as lines of the result from `start` on."""
         b, arithmetic = self._b, self._arithmetic
         with rolled(b, 0, least(ROWS, most), name="line") as k:
             value = arithmetic.load(b, sums, arithmetic.dtype, b.mul(k, i64(spread)), ROWS)
-            arithmetic.store(b, self._target, self._c.dtype, b.add(start, b.mul(k, i64(apart))), value)
+            store_sums(b, arithmetic, self._target, self._c.dtype, b.add(start, b.mul(k, i64(apart))), value)
 
 
 class _InPlace(_FewRows):
@@ -166,7 +171,7 @@ class _InPlace(_FewRows):
     def emit(self) -> None:
         """The loops over all."""
         b, product, left, right = self._b, self._product, self._left, self._right
-        sums, turned = stack_memory(b, _SUM_BYTES), stack_memory(b, TILE_BYTES)
+        sums, turned = stack_memory(b, SUM_BYTES), stack_memory(b, TILE_BYTES)
         matrix = left.source.pointer(self._phase)
         buffer = None
         if left.source.is_made:
@@ -175,7 +180,7 @@ class _InPlace(_FewRows):
         with rolled(b, self._phase.begin, self._phase.end, name="item") as item:
             number, pair = digits(b, [Axis(count(product.batch), 0, 0, 0), Axis(left.pairs, 0, 0, 0)], item)
             bases = [linear_offset(b, product.batch, number, x) for x in "abc"]
-            firsts = self._first_rows(left, pair)
+            firsts = left.first_rows(b, pair)
             lefts = [b.add(bases[0], linear_offset(b, left.rows, first, left.operand)) for first in firsts]
             with rolled(b, 0, right.pairs, name="columns") as column:
                 slot = b.mul(b.add(b.mul(number, i64(right.pairs)), column), i64(right.steps))
@@ -223,7 +228,7 @@ class _InPlace(_FewRows):
         b, arithmetic, right = self._b, self._arithmetic, self._right
         apart = inner(right.rows).c
         for row in range(self._sides[0]):
-            for n, at in enumerate(self._first_rows(right, column)[: self._sides[1]]):
+            for n, at in enumerate(right.first_rows(b, column)[: self._sides[1]]):
                 here = b.gep(sums, [i64(row * 2 * TILE_BYTES + n * ROW_BYTES)], inbounds=True, source_etype=I8)
                 lines = [arithmetic.load(b, here, arithmetic.dtype, i64(r * SIDE), ROWS)[0] for r in range(ROWS)]
                 for r, line in enumerate(transposed(b, lines)):
@@ -243,22 +248,23 @@ class _InPieces(_FewRows):
         self._tiles.begin()
         with rolled(b, self._phase.begin, self._phase.end, name="item") as item:
             number, at = digits(b, [Axis(count(product.batch), 0, 0, 0), Axis(groups, 0, 0, 0)], item)
-            bases = [linear_offset(b, product.batch, number, x) for x in "abc"]
+            base, target = (linear_offset(b, product.batch, number, x) for x in "bc")
             side = b.mul(at, i64(group))
             last = at_most(b, b.add(side, i64(group)), right.pairs)
             first_row, first_column = (b.mul(number, i64(x.pairs)) for x in (left, right))
             with rolled(b, 0, left.steps, _STEPS, name="depth") as begin:
                 some = at_most(b, b.sub(i64(left.steps), begin), _STEPS)
                 with rolled(b, 0, some, name="step") as k:
-                    self._pack(moved(b, local, k, ROWS * _APART), buffer, bases[1], (side, last), b.add(begin, k))
+                    self._pack(moved(b, local, k, ROWS * _APART), buffer, base, (side, last), b.add(begin, k))
                 is_last = b.icmp_signed("==", b.add(begin, some), i64(left.steps))
                 with rolled(b, side, last, name="columns") as column, rolled(b, 0, left.pairs, name="rows") as row:
                     slot = b.add(b.mul(b.add(first_column, column), i64(left.pairs)), row)
-                    place = moved(b, waiting, slot, _SUM_BYTES)
+                    place = moved(b, waiting, slot, SUM_BYTES)
                     there = moved(b, local, b.sub(column, side), 2 * ROW_BYTES)
-                    self._multiply(place, self._lefts(bases[0], first_row, row), there, begin, some)
+                    start = b.mul(b.add(first_row, row), i64(left.steps))
+                    self._multiply(place, moved(b, self._rows, start, PAIR_BYTES), there, begin, some)
                     with b.if_then(is_last):
-                        self._write(place, bases[2], row, column)
+                        self._write(place, target, row, column)
         self._tiles.end()
 
     def _pack(
@@ -290,36 +296,16 @@ class _InPieces(_FewRows):
 
         right.put_lines(b, buffer.pointer, made, columns, step, target, _APART)
 
-    def _lefts(self, base: ir.Value, first_row: ir.Value, row: ir.Value) -> Callable[[ir.Value], list[ir.Value]]:
-        """Where the tiles of a pair of rows are, at each step of the depth."""
-        b, left = self._b, self._left
-        if self._is_packed:
-            start = b.mul(b.add(first_row, row), i64(left.steps))
-            return lambda k: [
-                moved(b, moved(b, self._rows, b.add(start, k), PAIR_BYTES), i64(n), TILE_BYTES) for n in (0, 1)
-            ]
-        places = [left.place(b, self._rows, base, b.add(b.mul(row, i64(2)), i64(n))) for n in (0, 1)]
-
-        def here(k: ir.Value) -> list[ir.Value]:
-            distance = left.distance(b, k)
-            return [moved(b, place, distance, 1) for place in places]
-
-        return here
-
-    @property
-    def _is_packed(self) -> bool:
-        return not self._left.is_in_place or self._left.has_tail
-
     def _multiply(
         self,
         place: ir.Value,
-        lefts: Callable[[ir.Value], list[ir.Value]],
+        left: ir.Value,
         right: ir.Value,
         begin: ir.Value,
         some: ir.Value,
     ) -> None:
         """Adds some steps of the depth to sums that wait in memory for the next ones."""
-        b, tiles, left = self._b, self._tiles, self._left
+        b, tiles = self._b, self._tiles
         with b.if_else(b.icmp_signed("==", begin, i64(0))) as (is_first, is_later):
             with is_first:
                 for tile in self._places(place):
@@ -327,16 +313,17 @@ class _InPieces(_FewRows):
             with is_later:
                 for tile, at in self._places(place).items():
                     tiles.load(tile, at, i64(2 * ROW_BYTES))
-        stride = i64(ROW_BYTES if self._is_packed else inner(left.rows).a * left.source.dtype.bytes)
         with rolled(b, 0, some, name="k") as k:
-            self._add(lefts(b.add(begin, k)), stride, moved(b, right, k, ROWS * _APART), ROW_BYTES, _APART)
+            here = moved(b, left, b.add(begin, k), PAIR_BYTES)
+            lefts = [moved(b, here, i64(n), TILE_BYTES) for n in (0, 1)]
+            self._add(lefts, i64(ROW_BYTES), moved(b, right, k, ROWS * _APART), ROW_BYTES, _APART)
         self._store(place)
 
     def _write(self, sums: ir.Value, target: ir.Value, row: ir.Value, column: ir.Value) -> None:
         """Stores sums in the result."""
         b, left = self._b, self._left
         apart = inner(left.rows).c
-        for r, first in enumerate(self._first_rows(left, row)[: self._sides[0]]):
-            for n, at in enumerate(self._first_rows(self._right, column)[: self._sides[1]]):
+        for r, first in enumerate(left.first_rows(b, row)[: self._sides[0]]):
+            for n, at in enumerate(self._right.first_rows(b, column)[: self._sides[1]]):
                 here = b.gep(sums, [i64(r * 2 * TILE_BYTES + n * ROW_BYTES)], inbounds=True, source_etype=I8)
                 self._lines(here, SIDE, b.add(b.add(target, at), b.mul(first, i64(apart))), apart, left.line)

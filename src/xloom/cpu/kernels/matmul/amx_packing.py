@@ -65,6 +65,10 @@ class TilePacking:
         begin = at_most(b, b.mul(at, i64(ROWS)), greatest(0, self.line - ROWS))
         return b.add(b.mul(line, i64(self.line)), begin)
 
+    def first_rows(self, b: ir.IRBuilder, pair: ir.Value) -> list[ir.Value]:
+        """The first rows of the tiles of a pair."""
+        return [self.first_row(b, b.add(b.mul(pair, i64(2)), i64(n))) for n in (0, 1)]
+
     def place(self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, tile: ir.Value) -> ir.Value:
         """Where the tile begins that is read in place, at the first step of the depth."""
         at = b.add(base, linear_offset(b, self.rows, self.first_row(b, tile), self.operand))

@@ -24,13 +24,13 @@ from xloom.cpu.kernels.matmul.amx_tiles import (
     moved,
     stack_memory,
 )
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.packed_pairs import narrowed_normal
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
-from xloom.hlo.dtype import bf16, s32
+from xloom.hlo.dtype import DType, bf16, s32
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest, least
 from xloom.llvm.types import I1, I8, I64, POINTER, element_pointer, i64
@@ -39,7 +39,7 @@ SIDE = 2 * ROWS
 """Rows and columns of what is summed at once: 2 x 2 tiles, of 2 tiles of each operand, which are all registers."""
 PAIR_BYTES = 2 * TILE_BYTES
 """Of two tiles side by side, for one step of the depth."""
-_SUM_BYTES = 4 * TILE_BYTES
+SUM_BYTES = 4 * TILE_BYTES
 _STEPS, _PACKED_STEPS = 16, 64
 """Tiles of the depth at once: columns of two tiles have 32 KiB then, which are packed for that; or 128 KiB, of those
 that are packed already, so that most sums need not wait in memory for the next part."""
@@ -54,7 +54,7 @@ _GROUP, _PACKED_GROUP = 4, 32
 """Pairs of tiles of columns that meet a block of rows, where they are packed for it, or are already; at the most."""
 _ITEMS = 8
 """Of a product, for threads to share, where it has as many tiles."""
-_LEAST, _LEAST_PRODUCTS = 16, 1 << 16
+_LEAST, LEAST_PRODUCTS = 16, 1 << 16
 """Rows and columns, and products: of fewer, most of the time goes into packing."""
 FASTER = 8
 """How many products of f32 take the time of one of AMX, about."""
@@ -65,7 +65,7 @@ def is_tiled(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bo
     if not arithmetic.target.has_tiles or not has_tile_product(a.dtype, b.dtype, arithmetic.dtype):
         return False
     rows, columns = count(product.rows), count(product.columns)
-    if rows < _LEAST or columns < _LEAST or rows * columns * count(product.depth) < _LEAST_PRODUCTS:
+    if rows < _LEAST or columns < _LEAST or rows * columns * count(product.depth) < LEAST_PRODUCTS:
         return False
     return all(x.is_packed for x in packings(product, a, b))
 
@@ -168,7 +168,7 @@ class _Multiplication:
         self._is_split = sums is not None
         self._tail = stack_memory(b, _BLOCK * PAIR_BYTES) if left.has_tail else None
         self._is_direct = self._c.dtype is arithmetic.dtype and left.line >= ROWS and _has_whole_lines(product)
-        self._sums = stack_memory(b, _SUM_BYTES) if sums is None else sums.pointer(phase)
+        self._sums = stack_memory(b, SUM_BYTES) if sums is None else sums.pointer(phase)
         self._tiles = TileRegisters(b, left.source.dtype, right.source.dtype)
         self._distances = allocate(b, I64, _STEPS if columns is None else _PACKED_STEPS)
         self._distances.type = POINTER
@@ -205,7 +205,7 @@ class _Multiplication:
                     sums = self._sums
                     if self._is_split:
                         slot = b.add(b.mul(b.add(first_column, column), i64(self._left.pairs)), row)
-                        sums = moved(b, sums, slot, _SUM_BYTES)
+                        sums = moved(b, sums, slot, SUM_BYTES)
                     part = _Part(begin, some, is_last)
                     tail = None if self._tail is None else moved(b, self._tail, b.sub(row, top), PAIR_BYTES)
                     self._multiply(sums, lefts, right, part, tail)
@@ -238,10 +238,7 @@ class _Multiplication:
     ) -> None:
         """Packs a part of the depth of a group of columns as [pair][step][tile][packed element][column]."""
         b, (side, last), (begin, some) = self._b, columns, steps
-        bounds = {"pair": (i64(0), b.sub(last, side)), "step": (i64(0), some)}
-        outer, within = ("pair", "step") if self._right.has_rows_along_depth else ("step", "pair")
-        with rolled(b, *bounds[outer], name=outer) as i, rolled(b, *bounds[within], name=within) as k:
-            pair, step = (i, k) if outer == "pair" else (k, i)
+        with rolled(b, 0, b.sub(last, side), name="pair") as pair, rolled(b, 0, some, name="step") as step:
             here = moved(b, local, b.add(b.mul(pair, i64(_STEPS)), step), PAIR_BYTES)
             self._right.put(b, self._source, base, b.add(side, pair), b.add(begin, step), here)
 
@@ -318,10 +315,7 @@ class _Multiplication:
     def _results(self, target: ir.Value, row: ir.Value, column: ir.Value) -> list[ir.Value]:
         """Where tiles of sums lie in the result, whose elements are sums."""
         b, line = self._b, inner(self._product.rows).c
-        rows, columns = (
-            [packing.first_row(b, b.add(b.mul(pair, i64(2)), i64(n))) for n in (0, 1)]
-            for packing, pair in ((self._left, row), (self._right, column))
-        )
+        rows, columns = self._left.first_rows(b, row), self._right.first_rows(b, column)
         starts = [b.add(target, b.mul(first, i64(line))) for first in rows]
         return [element_pointer(b, self._target, self._c.dtype, b.add(s, left)) for s in starts for left in columns]
 
@@ -329,7 +323,7 @@ class _Multiplication:
         """Stores sums in the result."""
         b, arithmetic, c = self._b, self._arithmetic, self._c
         line = inner(self._product.rows).c
-        lefts = [self._right.first_row(b, b.add(b.mul(column, i64(2)), i64(n))) for n in (0, 1)]
+        lefts = self._right.first_rows(b, column)
         with rolled(b, 0, 2, name="tile") as tile:
             first = self._left.first_row(b, b.add(b.mul(row, i64(2)), tile))
             start = b.add(target, b.mul(first, i64(line)))
@@ -338,11 +332,17 @@ class _Multiplication:
                 to = b.add(start, b.mul(r, i64(line)))
                 for n, left in enumerate(lefts):
                     value = arithmetic.load(b, sums, arithmetic.dtype, b.add(at, i64(n * ROWS)), ROWS)
-                    if c.dtype is bf16 and arithmetic.target.has_narrowing:
-                        place = element_pointer(b, self._target, bf16, b.add(to, left))
-                        b.store(narrowed_normal(b, value[0]), place, align=bf16.bytes)
-                    else:
-                        arithmetic.store(b, self._target, c.dtype, b.add(to, left), value)
+                    store_sums(b, arithmetic, self._target, c.dtype, b.add(to, left), value)
+
+
+def store_sums(
+    b: ir.IRBuilder, arithmetic: Arithmetic, target: ir.Value, dtype: DType, at: ir.Value, value: Parts
+) -> None:
+    """Stores a line of sums of tiles, none of which is subnormal, in the result."""
+    if dtype is bf16 and arithmetic.target.has_narrowing:
+        b.store(narrowed_normal(b, value[0]), element_pointer(b, target, bf16, at), align=bf16.bytes)
+    else:
+        arithmetic.store(b, target, dtype, at, value)
 
 
 def _has_whole_lines(product: Product) -> bool:
