@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from xloom.calls.sanitizer import active
 from xloom.codegen import preparation
 from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
+from xloom.codegen.fusion.epilogue_fusion import EpilogueFusion
 from xloom.codegen.fusion.scatter_operand_fusion import ScatterOperandFusion
 from xloom.cpu.kernels.call_rules import MOST_PIVOTS, TALLEST
 from xloom.hlo.module import Module
@@ -37,5 +38,7 @@ def prepared(module: Module, hooks: Sequence[Hook] = (), target: Target | None =
     It is what is best for the `target`, which is the process's if it is None, and runs on all.
     """
     first = _FIRST if active() is None else ()  # which watches calls as they are
-    products = (NarrowOperands(),) if (target or process_target()).has_tiles else ()
-    return preparation.prepared(module, hooks, (*products, *_OWN), first, products)
+    has_tiles = (target or process_target()).has_tiles
+    products = (NarrowOperands(),) if has_tiles else ()
+    epilogues = (EpilogueFusion(),) if has_tiles else ()
+    return preparation.prepared(module, hooks, (*products, *_OWN, *epilogues), first, products)

@@ -33,6 +33,7 @@ def fuse(module: Module, root: Instruction, inside: Collection[Instruction], nam
     computation.root = copied(root)
     assert root.parent is not None
     fusion = Instruction(root.name, "fusion", root.shape, leaves, {"kind": "kCustom", "calls": computation})
+    fusion.metadata = root.metadata
     parent = root.parent
     parent.replace(root, fusion)
     for i in reversed(copies):  # operands were copied before what reads them

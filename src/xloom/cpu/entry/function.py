@@ -505,8 +505,8 @@ def _nothing(entry: EntryBuilder, schedule: ScheduledComputation, instruction: I
 
 
 def _fusion(entry: EntryBuilder, schedule: ScheduledComputation, fusion: Instruction) -> None:
-    """A kernel that computes its operands."""
-    emit = fused_dot if fusion["calls"].root.opcode == "dot" else fused_scatter
+    """A kernel that computes its operands, or what is done to its result."""
+    emit = fused_scatter if fusion["calls"].root.opcode == "scatter" else fused_dot
     emit(entry, schedule, fusion)
 
 

@@ -1,4 +1,4 @@
-"""Thunks that are a product whose operand is made a tile at a time: the product's kernel, and a function for it."""
+"""Thunks that are a product whose operand is made as it is needed, or whose sums are not stored: two functions each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ _FEW = 8
 
 
 def fused_dot(entry: EntryBuilder, schedule: ScheduledComputation, fusion: Instruction) -> None:
-    """Calls the kernel of the dot."""
+    """Calls the kernel of the product, which computes its operands or gives its sums to the root."""
     dot = fusion["calls"].root
+    if dot.opcode != "dot":
+        _with_epilogue(entry, fusion)
+        return
     rule = rule_of(dot.opcode)
     assert rule is not None
     pointers: list[ir.Value] = []
@@ -44,6 +47,26 @@ def fused_dot(entry: EntryBuilder, schedule: ScheduledComputation, fusion: Instr
             made.add(number)
     _, code = entry.kernel_modules.of_rule(dot, rule, frozenset(), shapes, frozenset(made))
     entry.call(code, [*pointers, entry.of((fusion, 0))])
+    entry.program.code[fusion] = ThunkCode(code.module_name, code.phases, choices=code.choices)
+
+
+def _with_epilogue(entry: EntryBuilder, fusion: Instruction) -> None:
+    """Calls the kernel of a product whose sums the root is computed of."""
+    inside = fusion["calls"]
+    product = next(i for i in inside if i.opcode in ("dot", "convolution"))
+    rule = rule_of(product.opcode)
+    assert rule is not None
+    shapes = [o.shape for o in product.operands]
+    _, code = entry.kernel_modules.of_rule(product, rule, frozenset(), shapes, has_epilogue=True)
+    inlined = {i for i in inside if i.opcode != "parameter" and i not in (product, inside.root)}
+    nest, sums = nest_for([[inside.root]], inlined), (product, 0)
+    arrays = [value for value in loaded_values(nest) if value != sums]
+    numbers = {value: number for number, value in enumerate([(inside.root, 0), *arrays])}
+    function = entry.declared(entry.kernel_modules.of_lines(nest, numbers, sums), LINES)
+    pointers = [_pointer(entry, fusion, (operand, 0)) for operand in product.operands]
+    result = entry.of((fusion, 0))
+    context = entry.table([function, result, *(_pointer(entry, fusion, value) for value in arrays)])
+    entry.call(code, [*pointers, context])
     entry.program.code[fusion] = ThunkCode(code.module_name, code.phases, choices=code.choices)
 
 
@@ -68,6 +91,6 @@ def _made(entry: EntryBuilder, fusion: Instruction, operand: Instruction) -> ir.
     inlined = {i for i in fusion["calls"] if i.opcode not in ("parameter", "dot") and i is not operand}
     nest = nest_for([[operand]], inlined)
     arrays = loaded_values(nest)
-    symbol = entry.kernel_modules.of_lines(nest, {value: number for number, value in enumerate(arrays)})
+    symbol = entry.kernel_modules.of_lines(nest, {value: number for number, value in enumerate(arrays)}, (operand, 0))
     function = entry.declared(symbol, LINES)
     return entry.table([function, *(_pointer(entry, fusion, value) for value in arrays)])

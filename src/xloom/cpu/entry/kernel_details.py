@@ -40,7 +40,8 @@ def kernel_details(thunk: Thunk) -> dict[str, Any]:
     roots, inside = instructions_of(thunk), _inside(thunk)
     found: dict[str, Any] = {"opcode": "fusion" if len(inside) > 1 else roots[0].opcode}
     found["instructions"] = ", ".join(root.name for root in roots)
-    found["bytes"] = sum(_read(set(inside))) + sum(_written(root) for root in roots)
+    stored_of = inside if isinstance(thunk, FusionGroup) else [thunk]
+    found["bytes"] = sum(_read(set(stored_of))) + sum(_written(root) for root in roots)
     found["flops"] = sum(map(flops, roots[0]["calls"] if roots[0].opcode == "fusion" else inside))
     found["element_bytes"] = max((_element_bytes(i) for i in inside), default=0)
     if len(inside) > 1:
@@ -55,7 +56,8 @@ def kernel_details(thunk: Thunk) -> dict[str, Any]:
 def _inside(thunk: Thunk) -> list[Instruction]:
     """All that it computes: what it stores, then what that is computed of, operands first."""
     if not isinstance(thunk, FusionGroup):
-        return [thunk]
+        called = thunk["calls"].instructions if thunk.opcode == "fusion" else ()
+        return [thunk, *(i for i in called if i.opcode != "parameter")]
     order = {i: k for k, i in enumerate(thunk.roots[0].parent.instructions)} if thunk.roots[0].parent else {}
     return [*thunk.roots, *sorted(thunk.inlined, key=lambda i: order.get(i, -1))]
 
@@ -63,7 +65,7 @@ def _inside(thunk: Thunk) -> list[Instruction]:
 def _opcodes(thunk: Thunk) -> list[str]:
     """Each once, in the order of the program."""
     roots, inside = instructions_of(thunk), _inside(thunk)
-    found = list(dict.fromkeys(i.opcode for i in (*inside[len(roots) :], *roots)))
+    found = list(dict.fromkeys(i.opcode for i in (*inside[len(roots) :], *roots) if i.opcode != "fusion"))
     return [opcode for opcode in found if opcode not in _SILENT] or found[-1:]
 
 

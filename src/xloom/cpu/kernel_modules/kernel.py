@@ -62,6 +62,9 @@ class Kernel:
     """Numbers of the outputs that are not to be written."""
     made: frozenset[int] = frozenset()
     """Numbers of the operands that a function makes lines of: what is in their place is what `call_lines` takes."""
+    has_epilogue: bool = False
+    """True when sums are given to a function that computes the output of them: what is in the output's place is what
+    `call_lines` takes."""
     in_place: dict[int, int] = field(default_factory=dict)
     """Output number to the operand number that it may share memory with; the kernel is right either way."""
     must_alias: bool = False

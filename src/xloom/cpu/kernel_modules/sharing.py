@@ -100,10 +100,10 @@ class KernelModules:
         code = self._own_module(module_text(module), phases, (), PassPipeline.CALLS)
         return code.phases[0].symbol, code.phases[1].symbol
 
-    def of_lines(self, nest: LoopNest, numbers: dict[BufferValue, int]) -> str:
-        """A function that makes parts of the array that the nest stores: its symbol."""
+    def of_lines(self, nest: LoopNest, numbers: dict[BufferValue, int], part: BufferValue) -> str:
+        """A function of a nest that stores one array, to which `part` of that or of one that it loads is given."""
         module = TargetModule(self._target)
-        emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of)
+        emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of, part)
         return self._own_module(module_text(module), [], ()).module_name
 
     def of_rule(
@@ -113,10 +113,13 @@ class KernelModules:
         unread: frozenset[int],
         operands: Sequence[Shape] = (),
         made: frozenset[int] = frozenset(),
+        *,
+        has_epilogue: bool = False,
     ) -> tuple[Kernel, KernelCode]:
         """The kernel that `rule` writes for an instruction, of whose outputs `unread` are dead.
 
-        It may read operands of other types, and have those of numbers `made` computed line by line.
+        It may read operands of other types, and have those of numbers `made` computed line by line, or give its sums
+        to an epilogue.
         """
         operands = [_dense(s) for s in operands or (o.shape for o in instruction._operands)]
         outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
@@ -124,6 +127,7 @@ class KernelModules:
             instruction.opcode,
             *operands,
             made,
+            has_epilogue,
             *outputs,
             unread,
             repr(instruction.attrs),
@@ -132,12 +136,14 @@ class KernelModules:
         known = self._shaped.get(key)
         if known is not None and self._checks is None:
             return known
-        kernel = self._kernel(tuple(operands), tuple(outputs), unread=unread, made=made)
+        kernel = self._kernel(tuple(operands), tuple(outputs), unread=unread, made=made, has_epilogue=has_epilogue)
         with choices_made() as choices:
             if instruction.opcode in FORMS:
                 form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
                 if kernel.made:
                     form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
+                if has_epilogue:
+                    form = replace(form, text=f"{form.text} with an epilogue")
                 code = self._sized(form, kernel, lambda kernel: rule(kernel, instruction))
             else:
                 rule(kernel, instruction)

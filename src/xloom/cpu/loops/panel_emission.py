@@ -1,4 +1,4 @@
-"""Parts of an array that is never whole in memory: functions that compute some of its elements when they are needed."""
+"""Parts of an array that is never whole in memory: functions that compute some elements, or compute with some."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopNest, cost_along, merged
-from xloom.codegen.loop_ir.nodes import Load, Node, walk
+from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.panel_function import LINES
 from xloom.hlo.dtype import DType
@@ -18,7 +18,6 @@ from xloom.llvm import element_access, types
 from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import PLAIN, hints_for, loop
-from xloom.llvm.target import Target
 from xloom.llvm.target_module import target_of
 from xloom.llvm.types import I64, POINTER, VOID
 
@@ -29,8 +28,12 @@ def emit_lines(
     nest: LoopNest,
     numbers: Mapping[BufferValue, int],
     types_of: Callable[[BufferValue], DType],
+    part: BufferValue,
 ) -> None:
-    """The function of the only array that a nest stores; `numbers` are the argument numbers of those that it loads."""
+    """The function of a nest that stores one array.
+
+    Of that, or of one that it loads, the caller has a `part` only; `numbers` are the argument numbers of all others.
+    """
     count = max(numbers.values(), default=-1) + 1
     body = ir.Function(module, ir.FunctionType(VOID, [*[POINTER] * (count + 1), *[I64] * 5]), f"{symbol}.body")
     body.linkage = "internal"
@@ -38,7 +41,7 @@ def emit_lines(
         body.attributes.add(attribute)
     for argument in body.args[: count + 1]:
         argument.add_attribute("noalias")
-    _emit_body(body, nest, {value: body.args[n] for value, n in numbers.items()}, types_of)
+    _emit_body(body, nest, {value: body.args[n] for value, n in numbers.items()}, types_of, part)
     function = ir.Function(module, LINES, symbol)
     function.attributes.add("nounwind")
     b = ir.IRBuilder(function.append_basic_block("entry"))
@@ -57,21 +60,21 @@ def _set_outer(elements: Elements, outer: Sequence[Var], row: ir.Value) -> None:
         row = row if last else b.udiv(row, I64(var.size))
 
 
-def _fetch(elements: Elements, node: Node, inner: Var, begin: ir.Value, end: ir.Value) -> None:
+def _fetch(elements: Elements, loads: Sequence[Load], inner: Var, begin: ir.Value, end: ir.Value, limit: float) -> None:
     """Has the caches fetch what a piece of a row is made of."""
     b = elements.b
-    for load in walk([node]):
-        if isinstance(load, Load) and _is_streamed(load, inner, target_of(b)):
+    for load in loads:
+        if _is_streamed(load, inner, limit):
             with loop(b, begin, end, LINE // load.dtype.bytes, name="fetch", hints=PLAIN) as i, elements.scope():
                 elements.vars[inner] = i
                 array = elements.pointers(load.source), load.dtype, elements.address_of(load)
                 fetch(b, types.element_pointer(b, *array))
 
 
-def _is_streamed(load: Load, inner: Var, target: Target) -> bool:
-    """True for elements along the lines of an array that no cache holds."""
+def _is_streamed(load: Load, inner: Var, nbytes: float) -> bool:
+    """True for elements along the lines of an array of more bytes."""
     instruction, leaf = load.source
-    return load.address.factor(inner) == 1 and leaf_shapes(instruction.shape)[leaf].nbytes > CACHED * target.caches.last
+    return load.address.factor(inner) == 1 and leaf_shapes(instruction.shape)[leaf].nbytes > nbytes
 
 
 def _emit_body(
@@ -79,16 +82,21 @@ def _emit_body(
     nest: LoopNest,
     pointers: Mapping[BufferValue, ir.Value],
     types_of: Callable[[BufferValue], DType],
+    part: BufferValue,
 ) -> None:
     (stage,) = nest.stages
     (store,) = stage.stores
+    loads = [n for n in walk([store.node]) if isinstance(n, Load)]
+    given = [n for n in loads if n.source == part]
+    read = [n for n in loads if n.source != part]
     loops, gone = merged([stage], stage.vars)
     *outer, inner = loops
-    target, apart, first, stride, lines, length = body.args[len(body.args) - 6 :]
+    panel, apart, first, stride, lines, length = body.args[len(body.args) - 6 :]
     b = ir.IRBuilder(body.append_basic_block("entry"))
     elements = Elements(b, pointers.__getitem__, lambda _, address: address)
     elements.unbind(gone)
-    size = I64(inner.size)
+    size, caches = I64(inner.size), target_of(b).caches
+    limit = caches.second / 4 if given else CACHED * caches.last
     hints = hints_for(inner.size, cost_along([store.node], inner))
     with loop(b, 0, lines, name="line", hints=PLAIN) as line:
         begin = b.add(first, b.mul(line, stride))
@@ -107,11 +115,15 @@ def _emit_body(
                     most = math.prod(v.size for v in outer) - 1
                     _set_outer(elements, outer, intrinsic(b, "umin", b.add(row, b.udiv(distance, size)), I64(most)))
                     distance = I64(0)
-                _fetch(elements, store.node, inner, b.add(low, distance), b.add(high, distance))
+                _fetch(elements, read, inner, b.add(low, distance), b.add(high, distance), limit)
             _set_outer(elements, outer, row)
             elements.innermost = inner
             with loop(b, low, high, name=inner.name, hints=hints) as i, elements.scope():
                 elements.vars[inner] = i
-                value = elements.value(store.node)
-                element_access.store(b, target, types_of(store.target), b.add(offset, i), value, exact=True)
+                own, at = b.add(offset, i), b.add(start, i)
+                target, to = (panel, own) if store.target == part else (pointers[store.target], at)
+                known = {id(n): element_access.load(b, panel, n.dtype, own) for n in given}
+                with elements.known(known):
+                    value = elements.value(store.node)
+                element_access.store(b, target, types_of(store.target), to, value, exact=True)
     b.ret_void()

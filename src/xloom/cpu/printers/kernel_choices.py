@@ -56,4 +56,8 @@ def _lines(thunk: Thunk, code: ThunkCode) -> Iterator[str]:
 def _opcode(instruction: Instruction) -> str:
     if instruction.opcode != "fusion":
         return instruction.opcode
-    return f"{instruction['calls'].root.opcode} with its operands"
+    root = instruction["calls"].root
+    if root.opcode in ("dot", "scatter"):
+        return f"{root.opcode} with its operands"
+    product = next(i for i in instruction["calls"] if i.opcode in ("dot", "convolution"))
+    return f"{product.opcode} with its epilogue"

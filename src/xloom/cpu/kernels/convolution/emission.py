@@ -31,7 +31,7 @@ from xloom.cpu.kernels.convolution.zeros import multiply_zeros
 from xloom.cpu.kernels.matmul.amx_product import is_tiled, missing_rows
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
-from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
+from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, given_whole, new_array, readable
 from xloom.cpu.kernels.matmul.packed_pairs import BFloatPairArithmetic, in_pairs
 from xloom.cpu.kernels.matmul.packing import BLOCK
 from xloom.hlo.attributes import ConvolutionDimensions
@@ -48,25 +48,63 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     arrays = *kernel.operands, *kernel.outputs
     *sizes, (groups,) = kernel.problem or [*(s.dims for s in arrays), (instruction["feature_group_count"],)]
     lhs, rhs, out = (Shape(s.dtype, dims) for s, dims in zip(arrays, sizes, strict=True))
-    y = Array("output", 0, out.dtype)
-    if 0 in (*rhs.dims, *out.dims):
-        cleared(kernel, y, prod(out.dims))
+    y = Array("output", 0, out.dtype, has_epilogue=kernel.has_epilogue)
+    size = prod(out.dims)
+    if 0 in (*lhs.dims, *rhs.dims, *out.dims):
+        sums = new_array(kernel, out.dtype, size) if y.has_epilogue else y
+        cleared(kernel, sums, size)
+        if sums is not y:
+            given_whole(kernel, sums, size, y)
         return
     labels, window = instruction["dim_labels"], instruction["window"]
     arithmetic = Arithmetic(accumulator(out.dtype), kernel.target)
-    w = readable(kernel, arithmetic, Array("operand", 1, rhs.dtype), prod(rhs.dims))
+    x, w = (Array("operand", k, s.dtype) for k, s in enumerate((lhs, rhs)))
     dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, labels.input_spatial, strict=True))
     problem = _problem(instruction, groups, (lhs, rhs, out), dims, [0] * lhs.rank, row_major(lhs.dims))
-    if 0 in lhs.dims:
-        cleared(kernel, y, prod(out.dims))
-    else:
-        x = readable(kernel, arithmetic, Array("operand", 0, lhs.dtype), prod(lhs.dims))
-        _form_sums(kernel, instruction, arithmetic, problem, dims, (groups, lhs, rhs, out), (x, w, y))
+    shapes = groups, lhs, rhs, out
+    if _is_multiplied_by_tiles(kernel, instruction, arithmetic, problem, dims, shapes, (x, w, y)):
+        return  # and all zeros were multiplied
+    sums = new_array(kernel, out.dtype, size) if y.has_epilogue else y
+    x, w = (readable(kernel, arithmetic, a, prod(s.dims)) for a, s in ((x, lhs), (w, rhs)))
+    _form_sums(kernel, instruction, arithmetic, problem, dims, shapes, (x, w, sums))
     is_whole = any(s.dtype.kind not in (Kind.FLOAT, Kind.COMPLEX) for s in (rhs, out))
     if not is_whole and (_reaches_out(lhs, labels, dims) or any(d.base_dilation > 1 for d in window)):
         spatial_dims = zip(labels.input_spatial, labels.output_spatial, strict=True)
         spatial_sizes = [(lhs.dims[p], out.dims[q]) for p, q in spatial_dims]
-        multiply_zeros(kernel, arithmetic, problem, window, spatial_sizes, (w, y))
+        multiply_zeros(kernel, arithmetic, problem, window, spatial_sizes, (w, sums))
+    if sums is not y:
+        given_whole(kernel, sums, size, y)
+
+
+def _is_multiplied_by_tiles(
+    kernel: Kernel,
+    instruction: Instruction,
+    arithmetic: Arithmetic,
+    problem: Convolution,
+    dims: tuple[Spatial, ...],
+    shapes: tuple[int, Shape, Shape, Shape],
+    arrays: tuple[Array, Array, Array],
+) -> bool:
+    """Multiplies by AMX where that can be, with a copy of the input that has the zeros beside it; True if it did."""
+    groups, lhs, rhs, out = shapes
+    x, w, y = arrays
+    labels = instruction["dim_labels"]
+    order = _tiled_order(arithmetic, instruction, problem, lhs, (x, w))
+    if order is None or any(d.base_dilation > 1 for d in instruction["window"]):
+        return False
+    extents, whole = _met(lhs, labels, dims), problem
+    if _reaches_out(lhs, labels, dims) or order[-1] != lhs.rank - 1:
+        whole = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, order))
+    product = as_product(whole)
+    if product is None or not is_tiled(arithmetic, product, x, w):
+        return False
+    strategy_chosen("a product of matrices", f"the processor multiplies tiles of {x.dtype.name}")
+    if whole is not problem:
+        slack = missing_rows(product)
+        pairs = BFloatPairArithmetic(f32, kernel.target)
+        x = padded(kernel, pairs, x, [extents[k] for k in order], slack)
+    _multiply(kernel, product, x, w, y)
+    return True
 
 
 def _form_sums(
@@ -97,19 +135,6 @@ def _form_sums(
             converted_array(kernel, sums, prod(out.dims), y)
         return
     extents = _met(lhs, labels, dims)
-    if (order := _tiled_order(arithmetic, instruction, problem, lhs, (x, w))) is not None:
-        whole = problem
-        if reaches_out or order[-1] != lhs.rank - 1:
-            whole = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, order))
-        product = as_product(whole)
-        if product is not None and is_tiled(arithmetic, product, x, w):
-            strategy_chosen("a product of matrices", f"the processor multiplies tiles of {x.dtype.name}")
-            if whole is not problem:
-                slack = missing_rows(product)
-                pairs = BFloatPairArithmetic(f32, kernel.target)
-                x = padded(kernel, pairs, x, [extents[k] for k in order], slack)
-            _multiply(kernel, product, x, w, y)
-            return
     if problem.batch.size > 1 and problem.feature.size > 1 and _is_thinned(arithmetic, lhs, labels, dims, x):
         copied = thinned(kernel, arithmetic, x, lhs.dims, dict(zip(labels.input_spatial, dims, strict=True)))
         x, lhs, dims = copied[0], Shape(x.dtype, tuple(copied[1])), tuple(copied[2].values())

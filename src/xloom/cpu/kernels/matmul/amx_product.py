@@ -1,14 +1,13 @@
 """Large products of bf16 or bytes by AMX: tiles of sums stay in registers, those of the operands come from caches.
 
-The left operand is read where it lies if tiles lie there whole, and packed into tiles otherwise, or where many columns
-meet it. The right one is packed: all of it at once, or, for few rows, the columns that a thread needs next. A block of
-rows stays in the second cache while all columns pass it; sums of a part of a long depth wait in memory for the next.
+The left operand is read where it lies if tiles lie there whole, and packed into tiles otherwise. The right one is
+packed: all of it at once, or, for few rows, the columns that a thread needs next. Sums of a part of a long depth wait
+in memory for the next part; those of the last one become results, or go to an epilogue, out of the first caches.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -30,9 +29,11 @@ from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.packed_pairs import narrowed_normal
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
+from xloom.cpu.loops.panel_function import call_lines
 from xloom.hlo.dtype import DType, bf16, s32
+from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
-from xloom.llvm.symbolic_dimension import divides, greatest, least
+from xloom.llvm.symbolic_dimension import greatest, least
 from xloom.llvm.types import I1, I8, I64, POINTER, element_pointer, i64
 
 SIDE = 2 * ROWS
@@ -44,16 +45,18 @@ _STEPS, _PACKED_STEPS = 16, 64
 """Tiles of the depth at once: columns of two tiles have 32 KiB then, which are packed for that; or 128 KiB, of those
 that are packed already, so that most sums need not wait in memory for the next part."""
 _BLOCK, _LEAST_BLOCK = 16, 8
-"""Pairs of tiles of rows that columns meet at once, at the most and at the least."""
+"""Pairs of tiles of rows that an item has, at the most and at the least."""
 _BLOCK_TILES = 256
 """Pairs of tiles in a block of rows: they have 512 KiB then."""
-_COPIED_FOR = 8
-"""Pairs of tiles of columns that meet more rows than a block for which these are packed, though they lie evenly apart:
-tiles follow one another then, as caches fetch them best."""
 _GROUP, _PACKED_GROUP = 4, 32
 """Pairs of tiles of columns that meet a block of rows, where they are packed for it, or are already; at the most."""
 _ITEMS = 8
 """Of a product, for threads to share, where it has as many tiles."""
+_SUMMED_ROWS, _SUMMED_COLUMNS = 2, 8
+"""Pairs of tiles whose sums are in memory of 64 KiB together, before results are made of them: long lines of these are
+written several times as fast as tiles, line by line into pages of the result."""
+_LINE_BYTES = (2 * _SUMMED_COLUMNS + 1) * ROW_BYTES
+"""Bytes from row to row of these: an odd number of lines, which share no place of the first cache."""
 _LEAST, LEAST_PRODUCTS = 16, 1 << 16
 """Rows and columns, and products: of fewer, most of the time goes into packing."""
 FASTER = 8
@@ -87,8 +90,6 @@ def packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePac
 def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b: Array, c: Array) -> None:
     """Adds the phases that pack operands, and one that multiplies."""
     left, right = packings(product, a, b)
-    if left.pairs > _BLOCK and right.pairs >= _COPIED_FOR and max(len(product.rows), len(product.depth)) == 1:
-        left = replace(left, is_copied=True)
     rows = left.source if left.is_in_place else packed(kernel, arithmetic, product, left)
     columns, most, block = None, _STEPS, _BLOCK
     if left.pairs > _BLOCK or not right.has_rows_along_depth:
@@ -147,6 +148,18 @@ class _Part(NamedTuple):
     is_last: ir.Value
 
 
+class _Place(NamedTuple):
+    """Where a block of rows and a group of columns lie: in the three arrays, among the packed pairs, in the product."""
+
+    bases: list[ir.Value]
+    firsts: tuple[ir.Value, ir.Value]
+    begins: tuple[ir.Value, ir.Value]
+
+
+_Range = tuple[ir.Value, ir.Value]
+"""The first pair of some, and the first after them."""
+
+
 class _Multiplication:
     """The phase that multiplies, whose items are blocks of rows by groups of columns."""
 
@@ -167,8 +180,8 @@ class _Multiplication:
         self._local = None if columns else stack_memory(b, _GROUP * _STEPS * PAIR_BYTES)
         self._is_split = sums is not None
         self._tail = stack_memory(b, _BLOCK * PAIR_BYTES) if left.has_tail else None
-        self._is_direct = self._c.dtype is arithmetic.dtype and left.line >= ROWS and _has_whole_lines(product)
-        self._sums = stack_memory(b, SUM_BYTES) if sums is None else sums.pointer(phase)
+        self._sums = stack_memory(b, _SUMMED_ROWS * SIDE * _LINE_BYTES)
+        self._waiting = sums.pointer(phase) if sums else None
         self._tiles = TileRegisters(b, left.source.dtype, right.source.dtype)
         self._distances = allocate(b, I64, _STEPS if columns is None else _PACKED_STEPS)
         self._distances.type = POINTER
@@ -195,22 +208,68 @@ class _Multiplication:
                         self._pack_tail(self._tail, bases[0], (top, bottom))
                 if self._local is not None:
                     self._pack(self._local, bases[1], (side, last), (begin, some))
-                with rolled(b, side, last, name="columns") as column, rolled(b, top, bottom, name="rows") as row:
-                    lefts = self._places(bases[0], b.add(first_row, row), row)
-                    if self._columns is not None:
-                        line = b.add(b.mul(b.add(first_column, column), i64(steps)), begin)
-                        right = moved(b, self._columns, line, PAIR_BYTES)
-                    else:
-                        right = moved(b, self._local, b.sub(column, side), _STEPS * PAIR_BYTES)
-                    sums = self._sums
-                    if self._is_split:
-                        slot = b.add(b.mul(b.add(first_column, column), i64(self._left.pairs)), row)
-                        sums = moved(b, sums, slot, SUM_BYTES)
-                    part = _Part(begin, some, is_last)
-                    tail = None if self._tail is None else moved(b, self._tail, b.sub(row, top), PAIR_BYTES)
-                    self._multiply(sums, lefts, right, part, tail)
-                    self._store(sums, bases[2], row, column, is_last)
+                part = _Part(begin, some, is_last)
+                place = _Place(bases, (first_row, first_column), (top, side))
+                self._add_blocks(place, part, (bottom, last))
         self._tiles.end()
+
+    def _add_blocks(self, place: _Place, part: _Part, ends: tuple[ir.Value, ir.Value]) -> None:
+        """Adds a part of the depth block by block, whose sums become results after the last part."""
+        b = self._b
+        with (
+            rolled(b, place.begins[1], ends[1], _SUMMED_COLUMNS, name="block.columns") as column,
+            rolled(b, place.begins[0], ends[0], _SUMMED_ROWS, name="block.rows") as row,
+        ):
+            rows = row, intrinsic(b, "smin", b.add(row, i64(_SUMMED_ROWS)), ends[0])
+            columns = column, intrinsic(b, "smin", b.add(column, i64(_SUMMED_COLUMNS)), ends[1])
+            self._add_block(place, part, rows, columns)
+            with b.if_then(part.is_last) if self._is_split else nullcontext():
+                self._finish(place.bases[2], rows, columns)
+
+    def _add_block(self, place: _Place, part: _Part, rows: _Range, columns: _Range) -> None:
+        """Adds a part of the depth of some pairs of rows and columns."""
+        b, steps = self._b, self._left.steps
+        with rolled(b, *columns, name="columns") as column, rolled(b, *rows, name="rows") as row:
+            lefts = self._places(place.bases[0], b.add(place.firsts[0], row), row)
+            packed_column = b.add(place.firsts[1], column)
+            if self._columns is not None:
+                line = b.add(b.mul(packed_column, i64(steps)), part.begin)
+                right = moved(b, self._columns, line, PAIR_BYTES)
+            else:
+                right = moved(b, self._local, b.sub(column, place.begins[1]), _STEPS * PAIR_BYTES)
+            waiting = None
+            if self._waiting is not None:
+                slot = b.add(b.mul(packed_column, i64(self._left.pairs)), row)
+                waiting = self._quarters(moved(b, self._waiting, slot, SUM_BYTES))
+            tail = None if self._tail is None else moved(b, self._tail, b.sub(row, place.begins[0]), PAIR_BYTES)
+            self._multiply(waiting, lefts, right, part, tail)
+            self._store(waiting, self._summed(b.sub(row, rows[0]), column, columns[0]), part.is_last)
+
+    def _summed(self, row: ir.Value, column: ir.Value, first_column: ir.Value) -> list[ir.Value]:
+        """Where tiles of sums lie in memory of a block, of a pair of its rows and of a pair of columns."""
+        b, right = self._b, self._right
+        begin = right.first_row(b, b.mul(first_column, i64(2)))
+        size = self._arithmetic.dtype.bytes
+        lefts = [b.mul(b.sub(left, begin), i64(size)) for left in right.first_rows(b, column)]
+        starts = [moved(b, self._sums, b.add(b.mul(row, i64(2)), i64(n)), ROWS * _LINE_BYTES) for n in (0, 1)]
+        return [moved(b, start, left, 1) for start in starts for left in lefts]
+
+    def _finish(self, target: ir.Value, rows: _Range, columns: _Range) -> None:
+        """Makes results of a block's sums, a tile of rows after the other."""
+        b, left, right = self._b, self._left, self._right
+        step = i64(inner(self._product.rows).c)
+        first_column = right.first_row(b, b.mul(columns[0], i64(2)))
+        end = right.first_row(b, b.sub(b.mul(columns[1], i64(2)), i64(1)))
+        length = b.add(b.sub(end, first_column), i64(ROWS))
+        first_tile, lines = b.mul(rows[0], i64(2)), i64(least(ROWS, left.line))
+        with rolled(b, first_tile, at_most(b, b.mul(rows[1], i64(2)), left.tiles), name="tile") as tile:
+            sums = moved(b, self._sums, b.sub(tile, first_tile), ROWS * _LINE_BYTES)
+            first = b.add(b.add(target, first_column), b.mul(left.first_row(b, tile), step))
+            if self._c.has_epilogue:
+                apart = i64(_LINE_BYTES // self._arithmetic.dtype.bytes)
+                call_lines(b, self._target, [sums, apart, first, step, lines, length])
+            else:
+                self._write(sums, first, step, lines, length)
 
     def _measure(self, begin: ir.Value, some: ir.Value) -> None:
         """Keeps how far the steps of a part of the depth lie from the first of all."""
@@ -250,17 +309,22 @@ class _Multiplication:
             self._left.put(b, self._rows, base, pair, i64(self._left.steps - 1), here)
 
     def _multiply(
-        self, sums: ir.Value, lefts: list[ir.Value], right: ir.Value, part: _Part, tail: ir.Value | None
+        self,
+        waiting: list[ir.Value] | None,
+        lefts: list[ir.Value],
+        right: ir.Value,
+        part: _Part,
+        tail: ir.Value | None,
     ) -> None:
-        """Adds a part of the depth to the tiles of sums, which begin as zeros or with those in memory."""
+        """Adds a part of the depth to the tiles of sums, which begin as zeros or with those that wait in memory."""
         b, tiles, left = self._b, self._tiles, self._left
-        if self._is_split:
+        if waiting is not None:
             with b.if_else(b.icmp_signed("==", part.begin, i64(0))) as (is_first, is_later):
                 with is_first:
                     for tile in range(4):
                         tiles.clear(tile)
                 with is_later:
-                    for tile, place in enumerate(self._quarters(sums)):
+                    for tile, place in enumerate(waiting):
                         tiles.load(tile, place, i64(2 * ROW_BYTES))
         else:
             for tile in range(4):
@@ -295,44 +359,24 @@ class _Multiplication:
         places = [row * 2 * TILE_BYTES + column * ROW_BYTES for row in (0, 1) for column in (0, 1)]
         return [b.gep(sums, [i64(at)], inbounds=True, source_etype=I8) for at in places]
 
-    def _store(self, sums: ir.Value, target: ir.Value, row: ir.Value, column: ir.Value, is_last: ir.Value) -> None:
-        """Stores tiles of sums: where they wait for the next part of the depth, or in the result."""
-        b, tiles = self._b, self._tiles
-        if not self._is_direct:
-            for tile, place in enumerate(self._quarters(sums)):
-                tiles.store(tile, place, i64(2 * ROW_BYTES))
-            with b.if_then(is_last) if self._is_split else nullcontext():
-                self._write(sums, target, row, column)
-            return
-        stride = i64(inner(self._product.rows).c * self._c.dtype.bytes)
-        results = self._results(target, row, column)
-        if self._is_split:
-            results = [b.select(is_last, *both) for both in zip(results, self._quarters(sums), strict=True)]
+    def _store(self, waiting: list[ir.Value] | None, summed: list[ir.Value], is_last: ir.Value) -> None:
+        """Stores tiles of sums in memory of the block, or where they wait for the next part of the depth."""
+        b, stride, places = self._b, i64(_LINE_BYTES), summed
+        if waiting is not None:
+            places = [b.select(is_last, *both) for both in zip(summed, waiting, strict=True)]
             stride = b.select(is_last, stride, i64(2 * ROW_BYTES))
-        for tile, place in enumerate(results):
-            tiles.store(tile, place, stride)
+        for tile, place in enumerate(places):
+            self._tiles.store(tile, place, stride)
 
-    def _results(self, target: ir.Value, row: ir.Value, column: ir.Value) -> list[ir.Value]:
-        """Where tiles of sums lie in the result, whose elements are sums."""
-        b, line = self._b, inner(self._product.rows).c
-        rows, columns = self._left.first_rows(b, row), self._right.first_rows(b, column)
-        starts = [b.add(target, b.mul(first, i64(line))) for first in rows]
-        return [element_pointer(b, self._target, self._c.dtype, b.add(s, left)) for s in starts for left in columns]
-
-    def _write(self, sums: ir.Value, target: ir.Value, row: ir.Value, column: ir.Value) -> None:
-        """Stores sums in the result."""
+    def _write(self, sums: ir.Value, first: ir.Value, step: ir.Value, lines: ir.Value, length: ir.Value) -> None:
+        """Stores lines of sums in the result, from element `first` on; the last vector of each ends with it."""
         b, arithmetic, c = self._b, self._arithmetic, self._c
-        line = inner(self._product.rows).c
-        lefts = self._right.first_rows(b, column)
-        with rolled(b, 0, 2, name="tile") as tile:
-            first = self._left.first_row(b, b.add(b.mul(row, i64(2)), tile))
-            start = b.add(target, b.mul(first, i64(line)))
-            with rolled(b, 0, least(ROWS, self._left.line), name="row") as r:
-                at = b.mul(b.add(b.mul(tile, i64(ROWS)), r), i64(SIDE))
-                to = b.add(start, b.mul(r, i64(line)))
-                for n, left in enumerate(lefts):
-                    value = arithmetic.load(b, sums, arithmetic.dtype, b.add(at, i64(n * ROWS)), ROWS)
-                    store_sums(b, arithmetic, self._target, c.dtype, b.add(to, left), value)
+        with rolled(b, 0, lines, name="row") as row:
+            line, to = moved(b, sums, row, _LINE_BYTES), b.add(first, b.mul(row, step))
+            with rolled(b, 0, length, ROWS, name="column") as column:
+                at = intrinsic(b, "smin", column, b.sub(length, i64(ROWS)))
+                value = arithmetic.load(b, line, arithmetic.dtype, at, ROWS)
+                store_sums(b, arithmetic, self._target, c.dtype, b.add(to, at), value)
 
 
 def store_sums(
@@ -343,8 +387,3 @@ def store_sums(
         b.store(narrowed_normal(b, value[0]), element_pointer(b, target, bf16, at), align=bf16.bytes)
     else:
         arithmetic.store(b, target, dtype, at, value)
-
-
-def _has_whole_lines(product: Product) -> bool:
-    """True where rows of tiles of sums are lines of the cache in the result: tiles are stored across lines slowly."""
-    return divides(ROWS, count(product.columns)) and divides(ROWS, inner(product.rows).c)

@@ -37,7 +37,7 @@ def dot(kernel: Kernel, instruction: Instruction) -> None:
         kernel.problem or product_of(instruction, lhs, rhs),
         Array("operand", 0, lhs.dtype, 0 in kernel.made),
         Array("operand", 1, rhs.dtype, 1 in kernel.made),
-        Array("output", 0, kernel.outputs[0].dtype),
+        Array("output", 0, kernel.outputs[0].dtype, has_epilogue=kernel.has_epilogue),
         tuple(through if x.dtype is f32 else None for x in (lhs, rhs)),
     )
 

@@ -17,6 +17,7 @@ from xloom.cpu.kernels.matmul.fused_operands import has_lines
 from xloom.cpu.kernels.matmul.operands import (
     Array,
     cleared,
+    given_whole,
     made_whole,
     new_array,
     readable,
@@ -47,10 +48,15 @@ def multiply(
 ) -> None:
     """The phases of `c = a * b`; operands are first rounded to the types in `through`."""
     size = count(product.batch) * count(product.rows) * count(product.columns)
+    arithmetic = Arithmetic(accumulator(c.dtype), kernel.target)
+    if c.has_epilogue and not _gives_sums(arithmetic, product, a, b, c):
+        sums = new_array(kernel, c.dtype, size)
+        multiply(kernel, product, a, b, sums, through)
+        given_whole(kernel, sums, size, c)
+        return
     if size == 0 or count(product.depth) == 0:
         cleared(kernel, c, size)
         return
-    arithmetic = Arithmetic(accumulator(c.dtype), kernel.target)
     outer = count(product.batch) * count(product.depth)
     a = readable(kernel, arithmetic, a, outer * count(product.rows), through[0])
     b = readable(kernel, arithmetic, b, outer * count(product.columns), through[1])
@@ -85,6 +91,12 @@ def multiply(
     strategy(kernel, arithmetic, product, a, b, sums)
     if sums is not c:
         stored_sums(kernel, arithmetic, sums, size, c)
+
+
+def _gives_sums(arithmetic: Arithmetic, product: Product, a: Array, b: Array, c: Array) -> bool:
+    """True for products whose sums go to an epilogue from where a cache has them."""
+    is_by_tiles = is_tiled(arithmetic, product, a, b) and not has_few_rows(arithmetic, product, a, b)
+    return is_by_tiles and c.dtype is arithmetic.dtype and slices_of(arithmetic, product, c) == 1
 
 
 def _widened(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, size: int) -> Array:

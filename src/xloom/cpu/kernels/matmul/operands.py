@@ -33,6 +33,9 @@ class Array:
     dtype: DType
     is_made: bool = False
     """True when a function makes lines of it: then the pointer is to what `call_lines` takes."""
+    has_epilogue: bool = False
+    """True when a function computes the output of the sums that it is given: then the pointer is to what `call_lines`
+    takes."""
     slack: int = 0
     """Elements behind its own that may be read, whatever they are."""
 
@@ -115,6 +118,17 @@ def made_whole(kernel: Kernel, array: Array, size: int) -> Array:
             target = element_pointer(b, copy.pointer(phase), array.dtype, first)
             call_lines(b, array.pointer(phase), [target, i64(0), first, i64(0), i64(1), length])
     return copy
+
+
+def given_whole(kernel: Kernel, sums: Array, size: int, target: Array) -> None:
+    """A phase that gives sums, which are in memory, to the epilogue of the output."""
+    with kernel.phase(-(-size // _RUN), 1 << 15 // _RUN) as phase:
+        b = phase.b
+        with rolled(b, phase.begin, phase.end) as item:
+            first = b.mul(item, i64(_RUN))
+            length = at_most(b, b.sub(i64(size), first), _RUN)
+            source = element_pointer(b, sums.pointer(phase), sums.dtype, first)
+            call_lines(b, target.pointer(phase), [source, i64(0), first, i64(0), i64(1), length])
 
 
 def cleared(kernel: Kernel, array: Array, size: int) -> None:
