@@ -406,6 +406,8 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.matmul.amx_product._BLOCK_TILES",
         "cpu.kernels.matmul.amx_product._SUMMED_ROWS",
         "cpu.kernels.matmul.amx_product._SUMMED_COLUMNS",
+        "cpu.kernels.matmul.amx_product._LOCAL_STEPS",
+        "cpu.kernels.matmul.amx_product._LOCAL_COLUMNS",
         "codegen.fusion.epilogue_fusion._LEAST",
         "codegen.fusion.epilogue_fusion._ROWS",
         "codegen.fusion.epilogue_fusion._COLUMNS",

@@ -97,6 +97,8 @@ def test_batches_and_a_reshape():
 
 
 CONVOLUTIONS = [(2, 14, 64, 64, 3, 1, 1), (1, 56, 64, 256, 1, 0, 1), (5, 20, 32, 40, 3, 1, 2), (9, 7, 64, 64, 3, 1, 1)]
+FEW_CHANNELS = [(2, 60, 3, 64, 7, 3, 2), (2, 33, 5, 48, 5, 2, 1), (8, 96, 3, 128, 16, 0, 16), (1, 40, 11, 600, 3, 1, 1)]
+"""Lines of windows are no whole number of tiles."""
 
 
 def convolution(images, side, features, outputs, taps, padding, stride):
@@ -112,7 +114,7 @@ def convolution(images, side, features, outputs, taps, padding, stride):
 
 
 @has_tiles
-@pytest.mark.parametrize("problem", CONVOLUTIONS, ids=lambda p: "-".join(map(str, p)))
+@pytest.mark.parametrize("problem", CONVOLUTIONS + FEW_CHANNELS, ids=lambda p: "-".join(map(str, p)))
 def test_convolutions(problem):
     check(*convolution(*problem))
 

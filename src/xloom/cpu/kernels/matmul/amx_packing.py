@@ -1,7 +1,8 @@
 """Operands as tiles: squares of 16 rows (or columns) by 16 packed elements of the depth.
 
 The last tile of rows has some rows of the one before it, where these are no whole number of tiles, and a row more than
-once where there are too few for one; past the end of the depth are zeros.
+once where there are too few for one; past the end of the depth are zeros, and of each of its lines that is no whole
+number of tiles: those of a window, say, in an image of few channels.
 """
 
 from __future__ import annotations
@@ -92,19 +93,29 @@ class TilePacking:
     @property
     def steps(self) -> int:
         """Tiles of the depth."""
-        return -(-count(self.depth) // self.step)
+        line = inner(self.depth).size if self.has_padded_lines else count(self.depth)
+        return -(-line // self.step) * (count(self.depth) // line)
+
+    @cached_property
+    def has_padded_lines(self) -> bool:
+        """True where each line of the depth has tiles of its own, the last of which is filled up with zeros."""
+        line = inner(self.depth).size
+        return len(self.depth) > 1 and 2 * line >= self.step and line % self.step != 0
 
     @cached_property
     def has_rows_along_depth(self) -> bool:
         """True where a row's elements of a tile lie side by side."""
         depth = inner(self.depth)
-        return depth.stride(self.operand) == 1 and (len(self.depth) == 1 or depth.size % self.step == 0)
+        is_whole = len(self.depth) == 1 or self.has_padded_lines or depth.size % self.step == 0
+        return depth.stride(self.operand) == 1 and is_whole
 
     @cached_property
     def is_in_place(self) -> bool:
         """True where tiles are read where they lie: left ones, if they lie there whole but for the last step's."""
         depth = inner(self.depth)
-        if self.is_copied or not (self.by_rows and self.has_rows_along_depth) or depth.size < self.step:
+        if self.is_copied or self.has_padded_lines or not (self.by_rows and self.has_rows_along_depth):
+            return False
+        if depth.size < self.step:
             return False
         row = inner(self.rows)
         return row.size >= ROWS or (row.size >= _LEAST_ROWS and self.source.slack >= (ROWS - row.size) * row.a)
@@ -155,9 +166,9 @@ class TilePacking:
         `place` says where an element of the depth lies of column 0. Lines of packed elements lie `apart` bytes from
         each other, those of all tiles side by side in them.
         """
+        begin, most = self._line(b, step)
         with rolled(b, 0, ROWS, name="line") as k:
-            begin = b.add(b.mul(step, i64(self.step)), b.mul(k, i64(self.pack_factor)))
-            depths, masks = self._depths(b, begin)
+            depths, masks = self._depths(b, begin, most, b.mul(k, i64(self.pack_factor)))
             here = [place(depth) for depth in depths]
             line = b.gep(target, [b.mul(k, i64(apart))], inbounds=True, source_etype=I8)
             with rolled(b, *pairs, name="pair") as pair:
@@ -180,11 +191,9 @@ class TilePacking:
     def _rows(
         self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, first: ir.Value, step: ir.Value
     ) -> list[ir.Value]:
-        depth = b.mul(step, i64(self.step))
+        depth, most = self._line(b, step)
         here = b.add(base, linear_offset(b, self.depth, depth, self.operand))
-        mask = None
-        if not divides(self.step, count(self.depth)):
-            mask = leading_lanes(b, self.step, b.sub(i64(count(self.depth)), depth))
+        mask = None if most is None else leading_lanes(b, self.step, most)
         lines = []
         for r in range(ROWS):
             row = i64(min(r, count(self.rows) - 1)) if count(self.rows) < ROWS else b.add(first, i64(r))
@@ -197,21 +206,34 @@ class TilePacking:
     ) -> list[ir.Value]:
         here = b.add(base, linear_offset(b, self.rows, first, self.operand))
         lines = []
+        begin, most = self._line(b, step)
         for k in range(ROWS):
-            begin = b.add(b.mul(step, i64(self.step)), i64(k * self.pack_factor))
-            depths, masks = self._depths(b, begin)
+            depths, masks = self._depths(b, begin, most, i64(k * self.pack_factor))
             places = [b.add(here, linear_offset(b, self.depth, depth, self.operand)) for depth in depths]
             lines.append(self._joined(b, pointer, places, masks))
         return lines
 
-    def _depths(self, b: ir.IRBuilder, begin: ir.Value) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Where a packed element's elements lie in the depth, and masks of those that are not past its end."""
+    def _line(self, b: ir.IRBuilder, step: ir.Value) -> tuple[ir.Value, ir.Value | None]:
+        """The first element of a step of the depth, and how many its line has from there on, if they may be too few."""
         size = count(self.depth)
-        depths = [b.add(begin, i64(p)) for p in range(self.pack_factor)]
-        if divides(self.step, size):
+        if not self.has_padded_lines:
+            begin = b.mul(step, i64(self.step))
+            return begin, None if divides(self.step, size) else b.sub(i64(size), begin)
+        line = inner(self.depth).size
+        number, part = digits(b, [Axis(size // line, 0, 0, 0), Axis(-(-line // self.step), 0, 0, 0)], step)
+        first = b.mul(part, i64(self.step))
+        return b.add(b.mul(number, i64(line)), first), b.sub(i64(line), first)
+
+    def _depths(
+        self, b: ir.IRBuilder, begin: ir.Value, most: ir.Value | None, first: ir.Value
+    ) -> tuple[list[ir.Value], list[ir.Value]]:
+        """Where the elements of a packed one lie in the depth, and masks of those that are not past the line's end."""
+        places = [b.add(first, i64(p)) for p in range(self.pack_factor)]
+        depths = [b.add(begin, place) for place in places]
+        if most is None:
             return depths, []
-        inside = [b.sext(b.icmp_signed("<", depth, i64(size)), I32) for depth in depths]
-        return [at_most(b, depth, size - 1) for depth in depths], [splat(b, x, ROWS) for x in inside]
+        inside = [b.sext(b.icmp_signed("<", place, most), I32) for place in places]
+        return [at_most(b, depth, count(self.depth) - 1) for depth in depths], [splat(b, x, ROWS) for x in inside]
 
     def _load(self, b: ir.IRBuilder, pointer: ir.Value, at: ir.Value, lanes: int, mask: ir.Value | None) -> ir.Value:
         dtype = self.source.dtype

@@ -55,6 +55,9 @@ _ITEMS = 8
 _SUMMED_ROWS, _SUMMED_COLUMNS = 2, 8
 """Pairs of tiles whose sums are in memory of 64 KiB together, before results are made of them: long lines of these are
 written several times as fast as tiles, line by line into pages of the result."""
+_LOCAL_STEPS, _LOCAL_COLUMNS = 32, 16
+"""Tiles of the depth, and pairs of tiles of columns, up to which rows that must be packed are so for a block at a time:
+for more columns that would be done too often."""
 _LINE_BYTES = (2 * _SUMMED_COLUMNS + 1) * ROW_BYTES
 """Bytes from row to row of these: an odd number of lines, which share no place of the first cache."""
 _LEAST, LEAST_PRODUCTS = 16, 1 << 16
@@ -90,7 +93,9 @@ def packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePac
 def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b: Array, c: Array) -> None:
     """Adds the phases that pack operands, and one that multiplies."""
     left, right = packings(product, a, b)
-    rows = left.source if left.is_in_place else packed(kernel, arithmetic, product, left)
+    is_local = not left.is_in_place and left.has_rows_along_depth and right.pairs <= _LOCAL_COLUMNS
+    is_local = is_local and left.steps <= _LOCAL_STEPS
+    rows = left.source if left.is_in_place or is_local else packed(kernel, arithmetic, product, left)
     columns, most, block = None, _STEPS, _BLOCK
     if left.pairs > _BLOCK or not right.has_rows_along_depth:
         columns, most = packed(kernel, arithmetic, product, right), _PACKED_STEPS
@@ -104,7 +109,7 @@ def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b:
         sums = new_array(kernel, arithmetic.dtype, batch * left.pairs * right.pairs * SIDE * SIDE)
     with kernel.phase(batch * blocks * groups, grain(cost, arithmetic)) as phase:
         division = _Division(most, block, blocks, group, groups)
-        _Multiplication(phase, arithmetic, product, (left, right), (rows, columns, sums, c)).emit(division)
+        _Multiplication(phase, arithmetic, product, (left, right), (rows, columns, sums, c), is_local).emit(division)
 
 
 def packed(kernel: Kernel, arithmetic: Arithmetic, product: Product, packing: TilePacking) -> Array:
@@ -170,6 +175,7 @@ class _Multiplication:
         product: Product,
         packings: tuple[TilePacking, TilePacking],
         arrays: tuple[Array, Array | None, Array | None, Array],
+        is_local: bool,
     ):
         self._phase, self._arithmetic, self._product = phase, arithmetic, product
         self._left, self._right = left, right = packings
@@ -179,6 +185,7 @@ class _Multiplication:
         self._columns = columns.pointer(phase) if columns else None
         self._local = None if columns else stack_memory(b, _GROUP * _STEPS * PAIR_BYTES)
         self._is_split = sums is not None
+        self._local_rows = stack_memory(b, _SUMMED_ROWS * _LOCAL_STEPS * PAIR_BYTES) if is_local else None
         self._tail = stack_memory(b, _BLOCK * PAIR_BYTES) if left.has_tail else None
         self._sums = stack_memory(b, _SUMMED_ROWS * SIDE * _LINE_BYTES)
         self._waiting = sums.pointer(phase) if sums else None
@@ -222,6 +229,8 @@ class _Multiplication:
         ):
             rows = row, intrinsic(b, "smin", b.add(row, i64(_SUMMED_ROWS)), ends[0])
             columns = column, intrinsic(b, "smin", b.add(column, i64(_SUMMED_COLUMNS)), ends[1])
+            if self._local_rows is not None:
+                self._pack_rows(self._local_rows, place.bases[0], rows, part)
             self._add_block(place, part, rows, columns)
             with b.if_then(part.is_last) if self._is_split else nullcontext():
                 self._finish(place.bases[2], rows, columns)
@@ -230,7 +239,11 @@ class _Multiplication:
         """Adds a part of the depth of some pairs of rows and columns."""
         b, steps = self._b, self._left.steps
         with rolled(b, *columns, name="columns") as column, rolled(b, *rows, name="rows") as row:
-            lefts = self._places(place.bases[0], b.add(place.firsts[0], row), row)
+            if self._local_rows is not None:
+                step = b.sub(b.mul(b.sub(row, rows[0]), i64(_LOCAL_STEPS)), part.begin)
+                lefts = self._pair(moved(b, self._local_rows, step, PAIR_BYTES))
+            else:
+                lefts = self._places(place.bases[0], b.add(place.firsts[0], row), row)
             packed_column = b.add(place.firsts[1], column)
             if self._columns is not None:
                 line = b.add(b.mul(packed_column, i64(steps)), part.begin)
@@ -285,8 +298,18 @@ class _Multiplication:
         if left.is_in_place:
             tiles = (b.add(b.mul(row, i64(2)), i64(n)) for n in (0, 1))
             return [left.place(b, self._rows, base, tile) for tile in tiles]
-        first = moved(b, self._rows, b.mul(pair, i64(left.steps)), PAIR_BYTES)
-        return [moved(b, first, i64(n), TILE_BYTES) for n in (0, 1)]
+        return self._pair(moved(b, self._rows, b.mul(pair, i64(left.steps)), PAIR_BYTES))
+
+    def _pair(self, first: ir.Value) -> list[ir.Value]:
+        """Two tiles side by side."""
+        return [moved(self._b, first, i64(n), TILE_BYTES) for n in (0, 1)]
+
+    def _pack_rows(self, local: ir.Value, base: ir.Value, rows: _Range, part: _Part) -> None:
+        """Packs a part of the depth of some pairs of rows, as they are needed next."""
+        b = self._b
+        with rolled(b, *rows, name="pair") as pair, rolled(b, 0, part.steps, name="step") as step:
+            at = b.add(b.mul(b.sub(pair, rows[0]), i64(_LOCAL_STEPS)), step)
+            self._left.put(b, self._rows, base, pair, b.add(part.begin, step), moved(b, local, at, PAIR_BYTES))
 
     def _pack(
         self,
