@@ -18,6 +18,7 @@ from xloom.cpu.kernels.matmul.axes import Axes, Axis, count, digits, inner, line
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import transposed
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
+from xloom.llvm.cache_lines import fetch
 from xloom.llvm.masked_lanes import leading_lanes, masked_load
 from xloom.llvm.symbolic_dimension import divides, greatest
 from xloom.llvm.types import I8, I32, element_pointer, i64, memory_type
@@ -25,6 +26,8 @@ from xloom.llvm.vectors import splat, uniform
 
 _LEAST_ROWS = 12
 """Of a tile: with fewer, it is better to pack rows of several lines."""
+_AHEAD = 4
+"""Steps of the depth before which the lines of a matrix are fetched: there are too many for the hardware to follow."""
 _LINE = ir.VectorType(I32, ROWS)
 """A row of a tile: packed elements side by side."""
 
@@ -198,6 +201,9 @@ class TilePacking:
         for r in range(ROWS):
             row = i64(min(r, count(self.rows) - 1)) if count(self.rows) < ROWS else b.add(first, i64(r))
             at = b.add(here, linear_offset(b, self.rows, row, self.operand))
+            if not self.by_rows:
+                following = b.add(at, i64(_AHEAD * self.step))
+                fetch(b, element_pointer(b, pointer, self.source.dtype, following), near=False)
             lines.append(b.bitcast(self._load(b, pointer, at, self.step, mask), _LINE))
         return lines
 

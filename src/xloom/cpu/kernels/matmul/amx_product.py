@@ -62,8 +62,8 @@ _LINE_BYTES = (2 * _SUMMED_COLUMNS + 1) * ROW_BYTES
 """Bytes from row to row of these: an odd number of lines, which share no place of the first cache."""
 _LEAST, LEAST_PRODUCTS = 16, 1 << 16
 """Rows and columns, and products: of fewer, most of the time goes into packing."""
-FASTER = 8
-"""How many products of f32 take the time of one of AMX, about."""
+FASTER, _PACKING = 8, 24
+"""How many products of f32 take the time of one of AMX, about, and how many an element that is packed."""
 
 
 def is_tiled(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bool:
@@ -119,7 +119,7 @@ def packed(kernel: Kernel, arithmetic: Arithmetic, product: Product, packing: Ti
     """
     pairs, steps, batch = packing.pairs, packing.steps, count(product.batch)
     packed = new_array(kernel, s32, batch * pairs * steps * PAIR_BYTES // 4)
-    is_along, cost = packing.has_rows_along_depth, SIDE * packing.step // FASTER
+    is_along, cost = packing.has_rows_along_depth, SIDE * packing.step * _PACKING
     items, run = (pairs, steps) if is_along else (steps, pairs)
     with kernel.phase(batch * items, grain(cost * run, arithmetic)) as phase:
         b = phase.b
