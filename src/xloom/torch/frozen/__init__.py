@@ -3,6 +3,7 @@
 preparation.py      a graph's module, its channels last and its batch norms part of the weights, in two
 scale_folding.py    channels of a convolution's result that are scaled: its weights are
 filter_panels.py    filters in the order in which kernels read them
+weight_tiles.py     weights in the tiles that a processor multiplies
 division.py         a module in two: what is computed of weights alone, and the rest
 kept_values.py      the values of the first part, until a weight changes
 memory_sample.py    writes to weights that torch does not count

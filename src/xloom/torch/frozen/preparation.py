@@ -13,6 +13,7 @@ from xloom.torch.frozen.filter_lines import put_in_lines
 from xloom.torch.frozen.filter_panels import put_in_panels
 from xloom.torch.frozen.narrow_weights import widen_last
 from xloom.torch.frozen.scale_folding import fold_scales
+from xloom.torch.frozen.weight_tiles import put_in_tiles
 from xloom.torch.fx_graph import Translated
 
 _SIMPLIFICATION = "algebraic-simplification,layout-simplification,cse,dce"
@@ -33,6 +34,7 @@ def frozen(translated: Translated, weights: Collection[int]) -> Translated:
     fold_scales(module.entry, static)
     run_passes(module, f"channels-last,{_SIMPLIFICATION}", verify=False)
     widen_last(module.entry, static)
+    put_in_tiles(module.entry, static)
     put_in_panels(module.entry, static)
     put_in_lines(module.entry, static)
     division = divided(module, static)

@@ -134,10 +134,23 @@ class TilePacking:
         row = inner(self.rows)
         return row.stride(self.operand) == 1 and row.size >= ROWS and (len(self.rows) == 1 or row.size % ROWS == 0)
 
+    @cached_property
+    def lies_in_tiles(self) -> bool:
+        """True where memory has what is packed already: pair by pair, and step by step of the depth in each."""
+        if self.by_rows or (len(self.rows), len(self.depth)) != (3, 3):
+            return False
+        _, pair, columns = self.rows
+        steps, lines, packed = self.depth
+        tile = ROWS * ROWS * self.pack_factor
+        sizes = [x.size for x in (pair, columns, lines, packed)]
+        strides = [x.stride(self.operand) for x in (*self.rows, *self.depth)]
+        expected = [steps.size * 2 * tile, tile, self.pack_factor, 2 * tile, ROWS * self.pack_factor, 1]
+        return sizes == [2, ROWS, ROWS, self.pack_factor] and strides == expected
+
     @property
     def is_packed(self) -> bool:
-        """True where tiles can be made of vectors that are loaded."""
-        return self.has_rows_along_depth or self.has_rows_side_by_side
+        """True where tiles can be made of vectors that are loaded, or are there."""
+        return self.has_rows_along_depth or self.has_rows_side_by_side or self.lies_in_tiles
 
     def put(
         self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, pair: ir.Value, step: ir.Value, target: ir.Value

@@ -1,8 +1,9 @@
 """Large products of bf16 or bytes by AMX: tiles of sums stay in registers, those of the operands come from caches.
 
 The left operand is read where it lies if tiles lie there whole, and packed into tiles otherwise. The right one is
-packed: all of it at once, or, for few rows, the columns that a thread needs next. Sums of a part of a long depth wait
-in memory for the next part; those of the last one become results, or go to an epilogue, out of the first caches.
+packed, unless it lies in tiles already: all of it at once, or, for few rows, the columns that a thread needs next. Sums
+of a part of a long depth wait in memory for the next part; those of the last one become results, or go to an epilogue,
+out of the first caches.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from xloom.cpu.kernels.matmul.amx_tiles import (
     stack_memory,
 )
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
-from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
+from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset, merged_in
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.packed_pairs import narrowed_normal
@@ -84,10 +85,9 @@ def missing_rows(product: Product) -> int:
 
 def packings(product: Product, a: Array, b: Array) -> tuple[TilePacking, TilePacking]:
     """How tiles are made of the left operand and of the right one."""
-    return (
-        TilePacking(a, "a", product.rows, product.depth, by_rows=True),
-        TilePacking(b, "b", product.columns, product.depth, by_rows=False),
-    )
+    right = TilePacking(b, "b", product.columns, product.depth, by_rows=False)
+    depth = merged_in(product.depth, "a") if right.lies_in_tiles else product.depth
+    return TilePacking(a, "a", product.rows, depth, by_rows=True), right
 
 
 def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b: Array, c: Array) -> None:
@@ -98,7 +98,8 @@ def tiled(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b:
     rows = left.source if left.is_in_place or is_local else packed(kernel, arithmetic, product, left)
     columns, most, block = None, _STEPS, _BLOCK
     if left.pairs > _BLOCK or not right.has_rows_along_depth:
-        columns, most = packed(kernel, arithmetic, product, right), _PACKED_STEPS
+        columns = right.source if right.lies_in_tiles else packed(kernel, arithmetic, product, right)
+        most = _PACKED_STEPS
         block = least(_BLOCK, greatest(_LEAST_BLOCK, _BLOCK_TILES // left.steps))
     blocks, batch = -(-left.pairs // block), count(product.batch)
     group = greatest(1, least(_PACKED_GROUP if columns else _GROUP, right.pairs * blocks * batch // _ITEMS))

@@ -85,6 +85,11 @@ def merged(axes: Sequence[Axis]) -> Axes:
     return tuple(out)
 
 
+def merged_in(axes: Sequence[Axis], operand: str) -> Axes:
+    """Fewer axes of one operand alone, whatever the others are."""
+    return merged([Axis(x.size, **{name: x.stride(name) * (name == operand) for name in "abc"}) for x in axes])
+
+
 def count(axes: Axes) -> int:
     """How many elements the axes have."""
     return prod(x.size for x in axes)

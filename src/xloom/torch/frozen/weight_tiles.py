@@ -1,0 +1,91 @@
+"""Weights of bf16 in the tiles that AMX multiplies, so that none are packed when a program runs.
+
+A product says so by its dimensions: `[pairs of tiles, steps of the depth, 2, lines, columns, 2]`, of which it sums up
+the second, the fourth and the last. What they mean is the same on every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from xloom.hlo.computation import Computation
+from xloom.hlo.dtype import bf16, f32
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import array_shape
+from xloom.llvm.target import process_target
+from xloom.passes.rewrite import Rewriter
+from xloom.torch.frozen.division import computed_of
+
+_SIDE, _LINES, _PACKED = 32, 16, 2
+"""Columns of a pair of tiles, and elements of the depth of both; packed ones of a tile; elements of each."""
+_LEAST_ROWS = 65
+"""That meet the weights: for fewer, kernels read them as they lie."""
+
+
+def put_in_tiles(computation: Computation, static: Collection[int]) -> None:
+    """Has products read weights that are computed of `static` parameters in tiles."""
+    if not process_target().has_tiles:
+        return
+    weights, rewriter = computed_of(computation, static), Rewriter(computation)
+    for i in computation.post_order():
+        if i.opcode in ("dot", "convolution") and i.operands[1] in weights and i.operands[0] not in weights:
+            new = _in_tiles(i, rewriter)
+            if new is not None:
+                i.replace_all_uses_with(new)
+
+
+def _in_tiles(i: Instruction, rewriter: Rewriter) -> Instruction | None:
+    if i.shape.dtype is not f32 or i.backend_config or not all(map(_is_widened, i.operands)):
+        return None
+    x, w = (o.operands[0] for o in i.operands)
+    order = _order_of_weights(i)
+    if order is None:
+        return None
+    depth, columns = (w.shape.dims[d] for d in order)
+    rows = i.shape.size // columns
+    if rows < _LEAST_ROWS or any(n % _SIDE or n == _SIDE for n in (depth, columns)):
+        return None
+    make = rewriter.make
+    steps, pairs = depth // _SIDE, columns // _SIDE
+    parts = {order[0]: (steps, _LINES, _PACKED), order[1]: (pairs, 2, _LINES)}
+    dims = [n for d in range(w.shape.rank) for n in parts.get(d, ())]
+    ahead = 0 if order[0] < order[1] else 3
+    step, line, packed = (ahead + k for k in range(3))
+    pair, tile, column = (3 - ahead + k for k in range(3))
+    lying = (pair, step, tile, line, column, packed)
+    split = make("reshape", array_shape(bf16, dims), [w])
+    tiles = make("transpose", array_shape(bf16, [dims[d] for d in lying]), [split], dimensions=lying)
+    left = make("reshape", array_shape(bf16, (rows, steps, _LINES, _PACKED)), [x])
+    product = make(
+        "dot",
+        array_shape(f32, (rows, pairs, 2, _LINES)),
+        [left, tiles],
+        lhs_contracting_dims=(1, 2, 3),
+        rhs_contracting_dims=(1, 3, 5),
+        lhs_batch_dims=(),
+        rhs_batch_dims=(),
+    )
+    return make("reshape", i.shape, [product])
+
+
+def _order_of_weights(i: Instruction) -> Sequence[int] | None:
+    """Which dimension of the weights is summed up, and which is one of the result's, the last; None for others."""
+    if i.opcode == "dot":
+        plain = not i["lhs_batch_dims"] and i["algorithm"] == "unset" and i.operands[1].shape.rank == 2
+        if not plain or tuple(i["lhs_contracting_dims"]) != (i.operands[0].shape.rank - 1,):
+            return None
+        (depth,) = i["rhs_contracting_dims"]
+        return depth, 1 - depth
+    labels, rank = i["dim_labels"], i.shape.rank
+    if (labels.input_batch, labels.input_feature, labels.output_batch, labels.output_feature) != (0, rank - 1) * 2:
+        return None
+    if labels.input_spatial != labels.output_spatial or max(i["feature_group_count"], i["batch_group_count"]) > 1:
+        return None
+    # a window of one place, which meets each place of the input once
+    if i.operands[0].shape.dims[:-1] != i.shape.dims[:-1] or any(d.size > 1 or d.padding_low for d in i["window"]):
+        return None
+    return labels.kernel_input_feature, labels.kernel_output_feature
+
+
+def _is_widened(i: Instruction) -> bool:
+    return i.opcode == "convert" and i.operands[0].shape.dtype is bf16
