@@ -21,6 +21,9 @@ from xloom.llvm.loop import PLAIN, hints_for, loop
 from xloom.llvm.target_module import target_of
 from xloom.llvm.types import I64, POINTER, VOID
 
+_NEAR = 1 / 4
+"""Of the second cache, what an array takes that is read with sums and likely to be there: larger ones are fetched."""
+
 
 def emit_lines(
     module: ir.Module,
@@ -96,7 +99,7 @@ def _emit_body(
     elements = Elements(b, pointers.__getitem__, lambda _, address: address)
     elements.unbind(gone)
     size, caches = I64(inner.size), target_of(b).caches
-    limit = caches.second / 4 if given else CACHED * caches.last
+    limit = _NEAR * caches.second if given else CACHED * caches.last
     hints = hints_for(inner.size, cost_along([store.node], inner))
     with loop(b, 0, lines, name="line", hints=PLAIN) as line:
         begin = b.add(first, b.mul(line, stride))
