@@ -53,14 +53,12 @@ _GROUP, _PACKED_GROUP = 4, 32
 """Pairs of tiles of columns that meet a block of rows, where they are packed for it, or are already; at the most."""
 _ITEMS = 8
 """Of a product, for threads to share, where it has as many tiles."""
-_SUMMED_ROWS, _SUMMED_COLUMNS = 2, 8
-"""Pairs of tiles whose sums are in memory of 64 KiB together, before results are made of them: long lines of these are
-written several times as fast as tiles, line by line into pages of the result."""
+_GIVEN, _WRITTEN = (2, 8), (1, 2)
+"""Pairs of rows and of columns whose sums are in memory together, 64 KiB or 8, before results are made of them: lines
+that an epilogue is given are better long, and what is only written comes from the first cache."""
 _LOCAL_STEPS, _LOCAL_COLUMNS = 32, 16
 """Tiles of the depth, and pairs of tiles of columns, up to which rows that must be packed are so for a block at a time:
 for more columns that would be done too often."""
-_LINE_BYTES = (2 * _SUMMED_COLUMNS + 1) * ROW_BYTES
-"""Bytes from row to row of these: an odd number of lines, which share no place of the first cache."""
 _LEAST, LEAST_PRODUCTS = 16, 1 << 16
 """Rows and columns, and products: of fewer, most of the time goes into packing."""
 FASTER, _PACKING = 8, 24
@@ -186,9 +184,12 @@ class _Multiplication:
         self._columns = columns.pointer(phase) if columns else None
         self._local = None if columns else stack_memory(b, _GROUP * _STEPS * PAIR_BYTES)
         self._is_split = sums is not None
-        self._local_rows = stack_memory(b, _SUMMED_ROWS * _LOCAL_STEPS * PAIR_BYTES) if is_local else None
+        self._pairs = _GIVEN if self._c.has_epilogue or is_local else _WRITTEN
+        # an odd number of lines from row to row, which share no place of the first cache
+        self._apart = (2 * self._pairs[1] + 1) * ROW_BYTES
+        self._local_rows = stack_memory(b, self._pairs[0] * _LOCAL_STEPS * PAIR_BYTES) if is_local else None
         self._tail = stack_memory(b, _BLOCK * PAIR_BYTES) if left.has_tail else None
-        self._sums = stack_memory(b, _SUMMED_ROWS * SIDE * _LINE_BYTES)
+        self._sums = stack_memory(b, self._pairs[0] * SIDE * self._apart)
         self._waiting = sums.pointer(phase) if sums else None
         self._tiles = TileRegisters(b, left.source.dtype, right.source.dtype)
         self._distances = allocate(b, I64, _STEPS if columns is None else _PACKED_STEPS)
@@ -225,11 +226,11 @@ class _Multiplication:
         """Adds a part of the depth block by block, whose sums become results after the last part."""
         b = self._b
         with (
-            rolled(b, place.begins[1], ends[1], _SUMMED_COLUMNS, name="block.columns") as column,
-            rolled(b, place.begins[0], ends[0], _SUMMED_ROWS, name="block.rows") as row,
+            rolled(b, place.begins[1], ends[1], self._pairs[1], name="block.columns") as column,
+            rolled(b, place.begins[0], ends[0], self._pairs[0], name="block.rows") as row,
         ):
-            rows = row, intrinsic(b, "smin", b.add(row, i64(_SUMMED_ROWS)), ends[0])
-            columns = column, intrinsic(b, "smin", b.add(column, i64(_SUMMED_COLUMNS)), ends[1])
+            rows = row, intrinsic(b, "smin", b.add(row, i64(self._pairs[0])), ends[0])
+            columns = column, intrinsic(b, "smin", b.add(column, i64(self._pairs[1])), ends[1])
             if self._local_rows is not None:
                 self._pack_rows(self._local_rows, place.bases[0], rows, part)
             self._add_block(place, part, rows, columns)
@@ -265,7 +266,7 @@ class _Multiplication:
         begin = right.first_row(b, b.mul(first_column, i64(2)))
         size = self._arithmetic.dtype.bytes
         lefts = [b.mul(b.sub(left, begin), i64(size)) for left in right.first_rows(b, column)]
-        starts = [moved(b, self._sums, b.add(b.mul(row, i64(2)), i64(n)), ROWS * _LINE_BYTES) for n in (0, 1)]
+        starts = [moved(b, self._sums, b.add(b.mul(row, i64(2)), i64(n)), ROWS * self._apart) for n in (0, 1)]
         return [moved(b, start, left, 1) for start in starts for left in lefts]
 
     def _finish(self, target: ir.Value, rows: _Range, columns: _Range) -> None:
@@ -277,10 +278,10 @@ class _Multiplication:
         length = b.add(b.sub(end, first_column), i64(ROWS))
         first_tile, lines = b.mul(rows[0], i64(2)), i64(least(ROWS, left.line))
         with rolled(b, first_tile, at_most(b, b.mul(rows[1], i64(2)), left.tiles), name="tile") as tile:
-            sums = moved(b, self._sums, b.sub(tile, first_tile), ROWS * _LINE_BYTES)
+            sums = moved(b, self._sums, b.sub(tile, first_tile), ROWS * self._apart)
             first = b.add(b.add(target, first_column), b.mul(left.first_row(b, tile), step))
             if self._c.has_epilogue:
-                apart = i64(_LINE_BYTES // self._arithmetic.dtype.bytes)
+                apart = i64(self._apart // self._arithmetic.dtype.bytes)
                 call_lines(b, self._target, [sums, apart, first, step, lines, length])
             else:
                 self._write(sums, first, step, lines, length)
@@ -385,7 +386,7 @@ class _Multiplication:
 
     def _store(self, waiting: list[ir.Value] | None, summed: list[ir.Value], is_last: ir.Value) -> None:
         """Stores tiles of sums in memory of the block, or where they wait for the next part of the depth."""
-        b, stride, places = self._b, i64(_LINE_BYTES), summed
+        b, stride, places = self._b, i64(self._apart), summed
         if waiting is not None:
             places = [b.select(is_last, *both) for both in zip(summed, waiting, strict=True)]
             stride = b.select(is_last, stride, i64(2 * ROW_BYTES))
@@ -396,7 +397,7 @@ class _Multiplication:
         """Stores lines of sums in the result, from element `first` on; the last vector of each ends with it."""
         b, arithmetic, c = self._b, self._arithmetic, self._c
         with rolled(b, 0, lines, name="row") as row:
-            line, to = moved(b, sums, row, _LINE_BYTES), b.add(first, b.mul(row, step))
+            line, to = moved(b, sums, row, self._apart), b.add(first, b.mul(row, step))
             with rolled(b, 0, length, ROWS, name="column") as column:
                 at = intrinsic(b, "smin", column, b.sub(length, i64(ROWS)))
                 value = arithmetic.load(b, line, arithmetic.dtype, at, ROWS)
