@@ -1,9 +1,10 @@
 """Collectives between processes of this machine: against MPI's own, and against JAX's with Gloo on XLA:CPU.
 
-python -m benchmarks.collectives [--processes 2] [--rounds 3] [--sizes 8,65536] [--operations psum]
+python -m benchmarks.collectives [--processes 2] [--pairs 15] [--sizes 8,65536] [--operations psum] [--against mpi,gloo]
 
-Each side has processes of its own, one device in each, which are started in turns: a ratio is the median of those of
-the rounds. With more processes than cores all sides wait for the scheduler. There is at least one float per process.
+All sides are in the same processes, one device of each in every one, and take turns by blocks of calls, which all
+processes begin together: a ratio is the median of those of neighbours. With more processes than cores all sides wait
+for the scheduler. There is at least one float per process.
 
 "In a program" is what one of many collectives takes that follow each other in one program, against as many calls of
 MPI from native code; "a program each" has JAX's dispatch in it, which "nothing" shows by itself.
@@ -12,64 +13,65 @@ MPI from native code; "a program each" has JAX's dispatch in it, which "nothing"
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
-from collections import defaultdict
 
-from benchmarks.collectives_side import NOTHING, OPERATIONS
+from benchmarks.collectives_side import OPERATIONS, OURS
 from benchmarks.processes import said
 
-SIDES = {
-    "xloom": {"JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": "1"},
-    "mpi": {"JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": "1"},
-    "gloo": {"JAX_PLATFORMS": "cpu"},
-}
+OTHERS = {"mpi": "MPI", "gloo": "Gloo"}
 WAYS = {"chained": "in a program", "alone": "a program each"}
 SIZES = ",".join(str(8 << 3 * k) for k in range(8)) + f",{1 << 26}"
+ENVIRONMENT = {"JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": "1"}
 
-Times = dict[tuple[str, str, int], float]
+Blocks = dict[str, list[float]]
+"""Seconds of a call in each block, by side; who stands at the same place are neighbours."""
 
 
-def measure(side: str, processes: int, sizes: str, operations: str) -> Times:
-    """Seconds by way, operation and bytes, as the first process saw them."""
-    lines = said("benchmarks.collectives_side", side, processes, [operations, *sizes.split(",")], SIDES[side])
-    rows = [line.split() for line in lines if line.startswith(tuple(WAYS))]  # Gloo talks too
-    return {(way, name, int(size)): float(taken) for way, name, size, taken in rows}
+def measure(
+    processes: int, sizes: str, operations: str, against: str = "", pairs: int = 15
+) -> dict[tuple[str, str, int], Blocks]:
+    """Blocks by way, operation and bytes, as the first process saw them."""
+    arguments = [str(pairs), ",".join([OURS, *filter(None, against.split(","))]), operations, *sizes.split(",")]
+    lines = said("benchmarks.collectives_side", "all", processes, arguments, ENVIRONMENT)
+    rows = [line.split(maxsplit=3) for line in lines if line.startswith(tuple(WAYS))]  # Gloo talks too
+    return {(way, name, int(size)): json.loads(blocks) for way, name, size, blocks in rows}
 
 
 def main() -> None:
     """Measures, and prints a line per operation and size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=15, help="blocks of each side")
     parser.add_argument("--sizes", default=SIZES, help="bytes, separated by commas")
     parser.add_argument("--operations", default=",".join(OPERATIONS), help="names, separated by commas")
+    parser.add_argument("--against", default=",".join(OTHERS), help="sides, separated by commas")
     options = parser.parse_args()
-    rounds: dict[str, list[Times]] = defaultdict(list)
-    for _ in range(options.rounds):
-        for side in SIDES:
-            rounds[side].append(measure(side, options.processes, options.sizes, options.operations))
+    others = options.against.split(",")
     print(f"{options.processes} processes on {os.cpu_count()} cores\n")
-    columns = "".join(f" {title}, µs | of MPI's | of Gloo's |" for title in WAYS.values())
-    print(f"| operation | bytes |{columns}\n|---|---|{'---|' * 3 * len(WAYS)}")
+    heads = [each for title in WAYS.values() for each in (f"{title}, µs", *(f"of {OTHERS[k]}'s" for k in others))]
+    print(f"| operation | bytes | {' | '.join(heads)} |\n{'|---' * (2 + len(heads))}|", flush=True)
     for name in options.operations.split(","):
+        found = measure(options.processes, options.sizes, name, options.against, options.pairs)
         for size in map(int, options.sizes.split(",")):
-            print(f"| {name} | {size} |", *(_cells(rounds, (way, name, size)) for way in WAYS))
+            cells = [cell for way in WAYS for cell in _cells(found.get((way, name, size), {}), others)]
+            print(f"| {name} | {size} | {' | '.join(cells)} |", flush=True)
 
 
-def _cells(rounds: dict[str, list[Times]], key: tuple[str, str, int]) -> str:
-    """The best time, and the medians of the ratios to the others'."""
-    way, name, _ = key
-    if name == NOTHING and way == "chained":
-        return "- | - | - |"
-    ours = [each[key] for each in rounds["xloom"]]
-    ratios = []
-    for side in ("mpi", "gloo"):
-        if side == "mpi" and name == NOTHING:
-            ratios.append("-")
+def _cells(blocks: Blocks, others: list[str]) -> list[str]:
+    """The median, and those of the ratios to the others' with the quarters on either side."""
+    if not blocks:
+        return ["-"] * (1 + len(others))
+    cells = [f"{statistics.median(blocks[OURS]) * 1e6:.1f}"]
+    for side in others:
+        if side not in blocks:
+            cells.append("-")
             continue
-        ratios.append(f"{statistics.median(a / b[key] for a, b in zip(ours, rounds[side], strict=True)):.2f}")
-    return f"{min(ours) * 1e6:.1f} | {ratios[0]} | {ratios[1]} |"
+        ratios = [a / b for a, b in zip(blocks[OURS], blocks[side], strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        cells.append(f"{middle:.2f} ({low:.2f}–{high:.2f})")
+    return cells
 
 
 if __name__ == "__main__":

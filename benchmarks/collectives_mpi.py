@@ -6,7 +6,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.collectives_side import written
+import numpy as np
+
 from xloom.distributed import library
 from xloom.distributed.communicator import COMM_WORLD
 from xloom.llvm import jit
@@ -23,6 +24,16 @@ _CALLS = {
     f"ptr {_WORLD}, ptr null)",
 }
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int] * 4, ctypes.c_int64)
+
+
+def written(n: int) -> np.ndarray:
+    """So many zeros in memory of their own: pages that nobody has written to are one, which caches hold, for all."""
+    return np.full(n, 0, np.float32)
+
+
+def barrier() -> None:
+    """Waits until all processes have come."""
+    assert not library.library().MPI_Barrier(ctypes.c_void_p(COMM_WORLD))
 
 
 def _types(call: str) -> str:

@@ -1,11 +1,12 @@
-"""One process of `benchmarks.collectives`: `SIDE PROCESS COUNT PORT OPERATIONS SIZES`; the first prints times."""
+"""One process of `benchmarks.collectives`: `all PROCESS COUNT PORT PAIRS SIDES OPERATIONS SIZES`; the first prints."""
 
 from __future__ import annotations
 
-import statistics
+import gc
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,10 +15,13 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-SECONDS = 0.4
-"""Of one measurement, about."""
-FEWEST = 20
-"""Collectives in a program of many: what begins and ends it, as copies of its state, is a small part of the time."""
+from benchmarks.collectives_mpi import barrier, collectives, written
+
+BLOCK = 0.02
+"""Seconds of a block of one side, about."""
+FEWEST, MOST = 10, 500
+"""Collectives in a program of many, and calls in a block: what begins and ends them is a small part of the time."""
+OURS = "xloom"
 COLLECTIVES = ("psum", "all-gather", "reduce-scatter", "all-to-all", "permute")
 NOTHING = "nothing"
 """A program among all devices in which these exchange nothing."""
@@ -26,18 +30,13 @@ OPERATIONS = (*COLLECTIVES, NOTHING)
 Make = Callable[[str, int, int], Callable[[], Any]]
 
 
-def written(n: int) -> np.ndarray:
-    """So many zeros in memory of their own: pages that nobody has written to are one, which caches hold, for all."""
-    return np.full(n, 0, np.float32)
-
-
-def of_jax(process: int, count: int) -> Make:
+def of_jax(platform: str, count: int) -> Make:
     """What makes a call of a program with so many collectives, one after another, by their name and bytes.
 
     These are the bytes of the larger side; there is at least one element per process. What a collective gives the next
     one takes, so that none can be left out, nor be done with another one.
     """
-    mesh = Mesh(np.array(jax.devices()), "x")
+    mesh = Mesh(np.array(jax.devices(platform)), "x")
     pairs = [(k, (k + 1) % count) for k in range(count)]
 
     def part(x: Any) -> Any:
@@ -73,44 +72,47 @@ def of_jax(process: int, count: int) -> Make:
     return make
 
 
-def of_mpi(process: int, count: int) -> Make:
-    """The same by MPI itself."""
-    from benchmarks.collectives_mpi import collectives
+def sides(names: Sequence[str], process: int, count: int) -> dict[str, Make]:
+    """What makes calls, by side."""
+    found = {OURS: of_jax("xloom", count), "gloo": of_jax("cpu", count), "mpi": collectives(process, count)}
+    return {name: found[name] for name in names}
 
-    return collectives(process, count)
 
-
-def measured(run: Callable[[], Any], repeats: int) -> float:
-    """The median of the seconds that a call takes."""
-    times = []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - begun)
-    return statistics.median(times)
+def alternated(runs: dict[str, Callable[[], Any]], calls: int, pairs: int) -> dict[str, list[float]]:
+    """The seconds of a call in blocks of each, side by side; who begins changes every time."""
+    blocks: dict[str, list[float]] = {side: [] for side in runs}
+    for k in range(pairs):
+        gc.collect()
+        for side in list(runs) if k % 2 == 0 else reversed(list(runs)):
+            runs[side]()  # caches hold what the others left
+            barrier()
+            begun = time.perf_counter()
+            for _ in range(calls):
+                runs[side]()
+            blocks[side].append((time.perf_counter() - begun) / calls)
+    return blocks
 
 
 def main() -> None:
     """Measures operations at every size: one in each program, and many in one."""
-    side, process, count, port, operations, *sizes = sys.argv[1:]
+    _, process, count, port, pairs, names, operations, *sizes = sys.argv[1:]
     jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
     assert jax.process_count() == int(count)
-    make = (of_mpi if side == "mpi" else of_jax)(int(process), int(count))
+    makes = sides(names.split(","), int(process), int(count))
     for name in operations.split(","):
-        if side == "mpi" and name == NOTHING:
-            continue
         for size in map(int, sizes):
-            most = int(SECONDS * 3e8 / (size + 3e4))  # all must agree on how often
-            calls, chains = max(FEWEST, min(200, most // 10)), min(10, 5 + most // 20)
-            for way, number, repeats in (("alone", 1, max(7, min(1000, most))), ("chained", calls, chains)):
+            most = min(MOST, int(BLOCK * 3e8 / (size + 3e4)))  # all must agree on how often
+            for way, number, calls in (("alone", 1, max(1, most)), ("chained", max(FEWEST, most), 1)):
                 if name == NOTHING and number > 1:
                     continue
-                run = make(name, size, number)
-                for _ in range(3):
+                takes_part = [side for side in makes if (name, side) != (NOTHING, "mpi")]
+                runs = {side: makes[side](name, size, number) for side in takes_part}
+                for run in runs.values():
                     run()
-                taken = measured(run, repeats) / number
+                taken = alternated(runs, calls, int(pairs))
                 if process == "0":
-                    print(way, name, size, taken, flush=True)
+                    each = {side: [seconds / number for seconds in blocks] for side, blocks in taken.items()}
+                    print(way, name, size, json.dumps(each), flush=True)
 
 
 if __name__ == "__main__":

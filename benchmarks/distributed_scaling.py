@@ -18,10 +18,12 @@ import argparse
 import os
 import statistics
 
-from benchmarks.collectives import SIDES, measure
+from benchmarks.collectives import ENVIRONMENT, measure
+from benchmarks.collectives_side import OURS
 from benchmarks.processes import said
 from xloom.passes.collective_expansion import LARGE
 
+SIDES = {"xloom": ENVIRONMENT, "gloo": {"JAX_PLATFORMS": "cpu"}}
 PROCESSES = (1, 2, 4, 8, 16, 32, 64)
 _SMALL, _BIG = 8, 1 << 22
 _PERMUTE = "permute"
@@ -42,8 +44,8 @@ def efficiency(processes: int, step: float, communication: float, *, strong: boo
 
 def message() -> tuple[float, float]:
     """The latency of a message between two processes of this machine, and the bandwidth, in seconds and bytes."""
-    times = measure("xloom", 2, f"{_SMALL},{_BIG}", _PERMUTE)
-    small, big = (times["chained", _PERMUTE, size] for size in (_SMALL, _BIG))
+    blocks = measure(2, f"{_SMALL},{_BIG}", _PERMUTE)
+    small, big = (statistics.median(blocks["chained", _PERMUTE, size][OURS]) for size in (_SMALL, _BIG))
     return small, _BIG / (big - small)
 
 
@@ -53,14 +55,14 @@ def starts(counts: list[int], rounds: int) -> None:
     parts: list[str] = []
     for count in counts:
         cells = []
-        for side in ("xloom", "gloo"):
+        for side, environment in SIDES.items():
             took = []
             for _ in range(rounds):
-                lines = said("benchmarks.distributed_scaling_side", side, count, [], SIDES[side])
+                lines = said("benchmarks.distributed_scaling_side", side, count, [], environment)
                 took.append(dict(line.split() for line in lines if line.startswith("started.")))
             if not parts:
                 parts = [name.removeprefix("started.") for name in took[0]]
-                heads = [f"{name} {part}" for name in ("xloom", "gloo") for part in parts]
+                heads = [f"{name} {part}" for name in SIDES for part in parts]
                 print(f"| processes | {' | '.join(heads)} |\n{'|---' * (1 + len(heads))}|")
             cells += [f"{statistics.median(float(each[f'started.{part}']) for each in took):.2f}" for part in parts]
         print(f"| {count} | {' | '.join(cells)} |", flush=True)
