@@ -42,8 +42,12 @@ def _types(call: str) -> str:
     return f"declare i32 {name}({', '.join(argument.split()[0] for argument in arguments.split(', '))})"
 
 
+_RESIZES = ("all_gather", "reduce_scatter")
+
+
 def _loop(name: str, call: str) -> str:
-    # what a call gives, the next one takes
+    # what a call gives, the next one takes, if that has as many bytes
+    taken, given = ("%first", "%second") if name in _RESIZES else ("%y", "%x")
     return f"""
 {_types(call)}
 define i32 @{name}(ptr %first, ptr %second, i32 %n, i32 %part, i32 %next, i32 %previous, i64 %calls) {{
@@ -51,8 +55,8 @@ entry:
   br label %call
 call:
   %k = phi i64 [ 0, %entry ], [ %k.next, %call ]
-  %x = phi ptr [ %first, %entry ], [ %y, %call ]
-  %y = phi ptr [ %second, %entry ], [ %x, %call ]
+  %x = phi ptr [ %first, %entry ], [ {taken}, %call ]
+  %y = phi ptr [ %second, %entry ], [ {given}, %call ]
   %error = call i32 {call}
   %k.next = add i64 %k, 1
   %are.left = icmp ult i64 %k.next, %calls
@@ -68,7 +72,7 @@ end:
 def collectives(process: int, count: int) -> Callable[[str, int, int], Callable[[], Any]]:
     """What makes a call that runs a collective so many times, by its name and the bytes of its larger side."""
     names = {name: name.replace("-", "_") for name in _CALLS}
-    code = jit.process_code("".join(_loop(names[k], _CALLS[k]) for k in _CALLS), jit.PassPipeline.VECTORS)
+    code = jit.process_code("".join(_loop(names[k], call) for k, call in _CALLS.items()), jit.PassPipeline.VECTORS)
     mpi = library.library()
     functions = {call[1:].split("(")[0] for call in _CALLS.values()}
     imports = {name: ctypes.cast(getattr(mpi, name), ctypes.c_void_p).value or 0 for name in functions}

@@ -10,16 +10,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from benchmarks.collectives_mpi import barrier, collectives, written
+from benchmarks.collectives_mpi import barrier, collectives
 
 BLOCK = 0.02
 """Seconds of a block of one side, about."""
-FEWEST, MOST = 10, 500
+FEWEST, MOST = 20, 500
 """Collectives in a program of many, and calls in a block: what begins and ends them is a small part of the time."""
 OURS = "xloom"
 COLLECTIVES = ("psum", "all-gather", "reduce-scatter", "all-to-all", "permute")
@@ -34,16 +35,11 @@ def of_jax(platform: str, count: int) -> Make:
     """What makes a call of a program with so many collectives, one after another, by their name and bytes.
 
     These are the bytes of the larger side; there is at least one element per process. What a collective gives the next
-    one takes, so that none can be left out, nor be done with another one.
+    one takes, as a part of what it takes where it is smaller, or a part of it where it is larger: so none can be left
+    out, nor be done with another one.
     """
     mesh = Mesh(np.array(jax.devices(platform)), "x")
     pairs = [(k, (k + 1) % count) for k in range(count)]
-
-    def part(x: Any) -> Any:
-        return lax.dynamic_slice_in_dim(x, lax.axis_index("x") * (len(x) // count), len(x) // count)
-
-    def whole(x: Any, part: Any) -> Any:
-        return lax.dynamic_update_slice_in_dim(x, part, 0, 0)
 
     alone: dict[str, Callable[[Any], Any]] = {
         "psum": lambda x: lax.psum(x, "x"),
@@ -53,21 +49,32 @@ def of_jax(platform: str, count: int) -> Make:
         "permute": lambda x: lax.ppermute(x, "x", pairs),
         NOTHING: lambda x: x + 1,
     }
-    chained = {
-        **alone,
-        "all-gather": lambda x: alone["all-gather"](part(x)),
-        "reduce-scatter": lambda x: whole(x, alone["reduce-scatter"](x)),
-    }
+
+    def chained(x: Any, name: str) -> Any:
+        y = alone[name](x)
+        if y.shape == x.shape:
+            return y
+        return lax.dynamic_update_slice_in_dim(x, y[-1:] if len(y) > len(x) else y, 0, 0)
 
     def make(name: str, size: int, calls: int) -> Callable[[], Any]:
-        n = max(size // 4, count) // (count if name == "all-gather" and calls == 1 else 1)
-        x = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), written(n))
+        n = max(size // 4, count) // (count if name == "all-gather" else 1)
+        # by a program, as a result that is donated time and again would be
+        x = jax.jit(lambda: jnp.zeros(n * count), out_shardings=NamedSharding(mesh, P("x")))()
 
         def program(x: Any) -> Any:
-            return alone[name](x) if calls == 1 else lax.fori_loop(0, calls, lambda _, x: chained[name](x), x)
+            return alone[name](x) if calls == 1 else lax.fori_loop(0, calls, lambda _, x: chained(x, name), x)
 
-        call = jax.jit(jax.shard_map(program, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))
-        return lambda: call(x).block_until_ready()
+        mapped = jax.shard_map(program, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+        if calls == 1:
+            call = jax.jit(mapped)
+            return lambda: call(x).block_until_ready()
+        call = jax.jit(mapped, donate_argnums=0)  # a program of many begins without a copy, as MPI's calls do
+        state = [x]
+
+        def run() -> None:
+            state[0] = call(state[0]).block_until_ready()
+
+        return run
 
     return make
 
