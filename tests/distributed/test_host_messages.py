@@ -12,6 +12,8 @@ from torch.distributed import ProcessGroupGloo  # noqa: E402
 
 from xloom.errors import DistributedError  # noqa: E402
 from xloom.torch.lazy.distributed.host_messages import HostMessages  # noqa: E402
+from xloom.torch.lazy.distributed.torch_store import TorchStore  # noqa: E402
+from xloom.torch.lazy.distributed.waiting_board import WaitingBoard  # noqa: E402
 
 NAMES = (4, 7)
 """The members' numbers among all processes."""
@@ -21,14 +23,19 @@ SHORT = 0.3
 
 
 @pytest.fixture
-def members():
-    """What calls a function of rank and messages in two threads at once, and gives what each returns or raises."""
-    store = HashStore()
-    with ThreadPoolExecutor(2) as threads:
-        groups = list(threads.map(lambda rank: ProcessGroupGloo(store, rank, 2, timedelta(seconds=60)), range(2)))
+def members(request):
+    """What calls a function of rank and messages in as many threads at once as there are names, and gives what each
+    returns or raises."""
+    names = getattr(request, "param", NAMES)
+    store, count = HashStore(), len(names)
+    with ThreadPoolExecutor(count) as threads:
+        groups = list(
+            threads.map(lambda rank: ProcessGroupGloo(store, rank, count, timedelta(seconds=60)), range(count))
+        )
 
         def run(function, seconds=60.0):
-            sides = [HostMessages(group, NAMES, seconds) for group in groups]
+            boards = [WaitingBoard(TorchStore(store), name, seconds) for name in names]
+            sides = [HostMessages(group, names, board) for group, board in zip(groups, boards, strict=True)]
             calls = [threads.submit(function, rank, side) for rank, side in enumerate(sides)]
             return [call.exception() or call.result() for call in calls]
 
@@ -81,3 +88,22 @@ def test_who_is_late_is_named(members):
     assert str(error).startswith("process 4 has waited "), error
     assert "s for process 7, which does not come to f32[2]" in str(error)
     assert "s for process 4 at f32[2], and lost it: " in str(theirs)  # Gloo closes what it has waited for in vain
+
+
+@pytest.mark.parametrize("members", [(4, 7, 9)], indirect=True)
+def test_who_only_waits_is_not_named_alone(members):
+    gave_up = Event()
+
+    def swap(rank, messages):
+        if rank == 2:  # is gone
+            return gave_up.wait()
+        try:
+            other = 2 - 2 * rank
+            return messages.swap(f"f32[{rank}]", {other: data(rank, 8)}, {other: 8})
+        finally:
+            gave_up.set()
+
+    first, second, _ = members(swap, 4 * SHORT)
+    assert "s for process 9, which does not come to f32[0]" in str(first)
+    assert "s for process 4" in str(second)
+    assert " for process 9 at f32[0]" in str(second)

@@ -1,5 +1,5 @@
 """Bytes between the members of a group through Gloo, where there is no MPI: who does not come, or comes to something
-else, is named.
+else, is named; or whom that one waits for.
 
 To each member goes a header, which says what the message is for; few bytes are in the same message. More of them
 follow when the other's header has come and fits: Gloo ends a process that gets more bytes than it receives.
@@ -7,7 +7,6 @@ follow when the other's header has come and fits: Gloo ends a process that gets 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from xloom.errors import DistributedError
+from xloom.torch.lazy.distributed.waiting_board import Wait, WaitingBoard
 
 _HEADER = 512
 """Bytes: the number of those that are for the other, in eight, and a text."""
@@ -38,21 +38,18 @@ class _Message(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """One exchange: what it is for, its number, since when it waits, and which messages it has."""
+    """One exchange: what it is for and since when it waits, its number, and which messages it has."""
 
-    label: str
+    wait: Wait
     number: int
-    began: float
     begun: list[_Message]
 
 
 class HostMessages:
     """Those of a group of Gloo's, whose members have these numbers among all processes."""
 
-    def __init__(self, group: Any, members: Sequence[int], seconds: float):
-        self._group, self._members = group, members
-        self._seconds = seconds
-        """So long others are waited for."""
+    def __init__(self, group: Any, members: Sequence[int], board: WaitingBoard):
+        self._group, self._members, self._board = group, members, board
         self._count = 0
         self._open: list[Any] = []
         """What is under way of exchanges that have failed: Gloo may still read or write there."""
@@ -63,10 +60,11 @@ class HostMessages:
         """Sends bytes to some members, and receives so many from some; all of them come to the same `label`.
 
         Raises DistributedError where one does not."""
-        call = _Call(label, self._count, time.monotonic(), [])
+        call = _Call(Wait(label, self._board.process), self._count, [])
         self._count += 1
         try:
-            return self._swapped(call, sent, received)
+            with self._board.waiting(call.wait):
+                return self._swapped(call, sent, received)
         except BaseException:
             self._open.append(call.begun)
             raise
@@ -76,7 +74,7 @@ class HostMessages:
     ) -> dict[int, torch.Tensor]:
         others = sorted({*sent, *received})
         firsts = [self._receive(call, other, _HEADER + _INLINE, 0) for other in others]
-        sends = [self._send(call, other, _first(call.label, sent.get(other)), 0) for other in others]
+        sends = [self._send(call, other, _first(call.wait.label, sent.get(other)), 0) for other in others]
         found, receives = {}, []
         for other, first in zip(others, firsts, strict=True):
             self._wait(call, first)
@@ -108,7 +106,8 @@ class HostMessages:
 
     def _wait(self, call: _Call, message: _Message) -> None:
         """Waits for it, once: Gloo counts those that have come."""
-        left = max(_BRIEF, self._seconds - (time.monotonic() - call.began))
+        call.wait.other = self._members[message.other]
+        left = max(_BRIEF, self._board.seconds - call.wait.seconds)
         try:
             message.work.wait(timedelta(seconds=left))
         except RuntimeError as error:
@@ -116,26 +115,33 @@ class HostMessages:
 
     def _lost(self, call: _Call, other: int, error: RuntimeError) -> DistributedError:
         """What is said when Gloo has failed: it was too late, or the connection is gone."""
-        waited, me, them = time.monotonic() - call.began, self._members[self._group.rank()], self._members[other]
-        if waited >= self._seconds:
+        waited, me, them = call.wait.seconds, self._members[self._group.rank()], self._members[other]
+        call.wait.other = them
+        behind = self._board.behind(call.wait)
+        silent = "; nor does the store answer, which process 0 keeps, or torchrun" if behind is None else ""
+        if waited >= self._board.seconds:
+            chain = [f"which waits for process {each.other} at {each.label}" for each in behind or ()]
+            last = "which does not come" if chain else f"which does not come to {call.wait.label}"
             return DistributedError(
-                f"process {me} has waited {waited:.1f} s for process {them}, which does not come to {call.label}",
+                f"process {me} has waited {waited:.1f} s for process {them}, {', '.join([*chain, last])}{silent}",
                 hint="is it alive, and does it run the same program? XLOOM_DISTRIBUTED_TIMEOUT is how many seconds to "
                 "wait",
             )
+        lost = [f"which waited for process {each.other} at {each.label}" for each in behind or ()]
         return DistributedError(
-            f"process {me} waited {waited:.1f} s for process {them} at {call.label}, and lost it: {error}",
+            f"process {me} waited {waited:.1f} s for process {them} at {call.wait.label}, "
+            f"{', '.join(['and lost it', *lost])}: {error}{silent}",
             hint="what that process printed says why: it is above this, or in its own log",
         )
 
     def _judge(self, call: _Call, other: int, first: torch.Tensor, nbytes: int) -> None:
         """Raises an error where the other has come to something else."""
-        if torch.equal(first[:_HEADER], _header(call.label, nbytes)):
+        if torch.equal(first[:_HEADER], _header(call.wait.label, nbytes)):
             return
         me, them = self._members[self._group.rank()], self._members[other]
         theirs = bytes(first[8:_HEADER].tolist()).rstrip(b"\0").decode("utf-8", "replace")
         raise DistributedError(
-            f"process {me} is at {call.label}, and process {them} at {theirs}",
+            f"process {me} is at {call.wait.label}, and process {them} at {theirs}",
             hint="all processes run the same programs, in the same order, with arrays of the same shapes",
         )
 

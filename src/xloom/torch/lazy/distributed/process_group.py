@@ -17,6 +17,8 @@ from xloom.torch.lazy.distributed.collectives import Group, Programs
 from xloom.torch.lazy.distributed.device_mesh import register_tensors
 from xloom.torch.lazy.distributed.joining import join
 from xloom.torch.lazy.distributed.through_host import ThroughHost
+from xloom.torch.lazy.distributed.torch_store import TorchStore
+from xloom.torch.lazy.distributed.waiting_board import WaitingBoard
 from xloom.torch.lazy.runtime import device_client, device_module
 from xloom.torch.lazy.tensor.argument_tensors import argument_tensors
 from xloom.torch.lazy.tensor.tensor import XlaTensor
@@ -54,7 +56,9 @@ class XlaProcessGroup(ProcessGroup):
             )
         self.membership = membership
         if membership.connected is None:
-            engine = ThroughHost(self.gloo, members, seconds())
+            own: Any = PrefixStore("xloom/", store)
+            self.board = WaitingBoard(TorchStore(own.clone()), rank, seconds()) if whole is None else whole.board
+            engine = ThroughHost(self.gloo, members, self.board)
         else:
             first = {each.description.process_index: each.id for each in reversed(device_client.client().devices)}
             engine = Programs(tuple(first[member] for member in members), rank)

@@ -12,6 +12,7 @@ import torch
 from xloom.hlo.shape import array_shape
 from xloom.torch.lazy.distributed.collectives import folded, row, stacked
 from xloom.torch.lazy.distributed.host_messages import HostMessages
+from xloom.torch.lazy.distributed.waiting_board import WaitingBoard
 from xloom.torch.lazy.recording.trace import Value
 from xloom.torch.lazy.runtime import device_client
 from xloom.torch.lazy.runtime.execution import buffer_of
@@ -20,8 +21,8 @@ from xloom.torch.lazy.runtime.execution import buffer_of
 class ThroughHost:
     """See `xloom.torch.lazy.distributed.collectives.Engine`; `members` are numbers among all processes."""
 
-    def __init__(self, group: Any, members: Sequence[int], seconds: float):
-        self._messages = HostMessages(group, members, seconds)
+    def __init__(self, group: Any, members: Sequence[int], board: WaitingBoard):
+        self._messages = HostMessages(group, members, board)
         self.size, self.rank = len(members), group.rank()
         self._others = [k for k in range(self.size) if k != self.rank]
 
