@@ -11,10 +11,19 @@ import numpy as np
 
 from xloom.cuda.names import PJRT_PLATFORM
 
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-_BFLOAT16_TYPE = 4 | 16 << 8 | 1 << 16  # DLDataType: the code of bfloat, bits, lanes
 _CPU, _CUDA = 1, 2  # kDLCPU and kDLCUDA, in the lower half of DLDevice; the ordinal in the upper one
-_UINT16_TYPE = 1 | 16 << 8 | 1 << 16
+_UNSIGNED = 1  # kDLUInt
+_CODES = {  # DLDataTypeCode of the types that NumPy has no name for
+    np.dtype(ml_dtypes.bfloat16): 4,
+    np.dtype(ml_dtypes.float8_e3m4): 7,
+    np.dtype(ml_dtypes.float8_e4m3): 8,
+    np.dtype(ml_dtypes.float8_e4m3b11fnuz): 9,
+    np.dtype(ml_dtypes.float8_e4m3fn): 10,
+    np.dtype(ml_dtypes.float8_e4m3fnuz): 11,
+    np.dtype(ml_dtypes.float8_e5m2): 12,
+    np.dtype(ml_dtypes.float8_e5m2fnuz): 13,
+    np.dtype(ml_dtypes.float8_e8m0fnu): 14,
+}
 _XLA_ALIGNMENT = 64  # of bytes, which XLA:CPU wants of memory that it is lent
 
 
@@ -37,6 +46,14 @@ class _Tensor(ctypes.Structure):
         return (self.type >> 8 & 255) // 8
 
 
+def _type(code: int, dtype: np.dtype) -> int:
+    """DLDataType: the code, bits, and one lane."""
+    return code | dtype.itemsize * 8 << 8 | 1 << 16
+
+
+_DTYPES = {_type(code, dtype): dtype for dtype, code in _CODES.items()}
+
+
 def _tensor(capsule: Any) -> _Tensor:
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     return _Tensor.from_address(pointer(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, b"dltensor"))
@@ -48,7 +65,7 @@ class _Shared:
     def __init__(self, owner: Any, address: int):
         self.owner = owner
         dtype = np.dtype(owner.dtype)
-        kind = "<u2" if dtype == _BFLOAT16 else dtype.str
+        kind = f"<u{dtype.itemsize}" if dtype in _CODES else dtype.str
         self.__array_interface__ = {"version": 3, "typestr": kind, "shape": owner.shape, "data": (address, False)}
 
 
@@ -58,11 +75,12 @@ def _capsule(array: np.ndarray) -> Any:
 
 def _capsule_at(owner: Any, address: int) -> Any:
     dtype = np.dtype(owner.dtype)
-    if dtype.kind == "V" and dtype != _BFLOAT16:
+    code = _CODES.get(dtype)
+    if code is None and dtype.kind == "V":
         raise BufferError(f"DLPack has no name for {dtype}")
     capsule = np.asarray(_Shared(owner, address)).__dlpack__()
-    if dtype == _BFLOAT16:
-        _tensor(capsule).type = _BFLOAT16_TYPE
+    if code is not None:
+        _tensor(capsule).type = _type(code, dtype)
     return capsule
 
 
@@ -91,11 +109,11 @@ class _Lent:
 
 def _copy(capsule: Any) -> np.ndarray:
     tensor = _tensor(capsule)
-    is_bfloat16 = tensor.type == _BFLOAT16_TYPE
-    if is_bfloat16:  # which NumPy does not know
-        tensor.type = _UINT16_TYPE
+    unnamed = _DTYPES.get(tensor.type)
+    if unnamed is not None:
+        tensor.type = _type(_UNSIGNED, unnamed)
     found = np.from_dlpack(_Lent(capsule)).copy()
-    return found.view(_BFLOAT16) if is_bfloat16 else found
+    return found if unnamed is None else found.view(unnamed)
 
 
 def _check_readable(x: Any) -> None:
