@@ -630,6 +630,8 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.library.products._USUAL_FEW",
         "cpu.library.products._SQUARES",
         "cpu.library.products._HEADS",
+        "cpu.library.rows._LENGTHS",
+        "cpu.library.rows._BYTES",
         "cpu.library.transforms._OTHER_LENGTHS",
         "cpu.library.transforms._LINES",
         "cpu.library.transforms._LONGEST_LINES",

@@ -18,6 +18,7 @@ from xloom.cpu import compilation, kept_programs
 from xloom.cpu.entry import function as entry_function
 from xloom.cpu.kernel_modules import shape_generic
 from xloom.cpu.library import programs
+from xloom.cpu.loops.lowering import Lowering
 from xloom.llvm import jit
 from xloom.llvm.symbolic_dimension import SymbolicDimensions, divides, greatest, if_less, least
 
@@ -242,3 +243,61 @@ def test_one_kernel_solves_systems_of_either_triangle_and_any_number(emitted):
         a += 3 * n**0.5 * np.eye(n, dtype=np.float32)
         np.testing.assert_allclose(xl.compile(module)(a, b), xl.evaluate(module, a, b), rtol=1e-3, atol=1e-4)
     assert len(emitted) == 1
+
+
+def rows_of(dims: str, opcode: str = "add", dtype: str = "f32") -> xl.Module:
+    outer = dims.rpartition(",")[0]
+    return xl.parse(f"""HloModule m
+    fold {{
+      p = {dtype}[] parameter(0)
+      q = {dtype}[] parameter(1)
+      ROOT r = {dtype}[] {opcode}(p, q)
+    }}
+    ENTRY e {{
+      x = {dtype}[{dims}] parameter(0)
+      zero = {dtype}[] constant(0)
+      sum = {dtype}[{outer}] reduce(x, zero), dimensions={{{outer.count(",") + 1}}}, to_apply=fold
+      sums = {dtype}[{dims}] broadcast(sum), dimensions={{{",".join(map(str, range(outer.count(",") + 1)))}}}
+      ROOT y = {dtype}[{dims}] subtract(x, sums)
+    }}""")
+
+
+@pytest.fixture
+def nests(emitted: list[str], monkeypatch: pytest.MonkeyPatch) -> list[Lowering]:
+    """The loop nests that were written out, in a process that has compiled nothing."""
+    found: list[Lowering] = []
+    run = Lowering.run
+    monkeypatch.setattr(Lowering, "run", lambda self: (found.append(self), run(self))[1])
+    return found
+
+
+@pytest.mark.parametrize("opcode", ["add", "maximum", "multiply"])
+def test_code_of_rows_serves_any_number_of_them(nests: list[Lowering], opcode: str):
+    assert agrees(rows_of("64,200", opcode))
+    assert len(nests) == 1
+    assert agrees(rows_of("96,200", opcode)) and agrees(rows_of("1021,200", opcode))
+    assert len(nests) == 1
+    assert agrees(rows_of("96,201", opcode))
+    assert len(nests) == 2
+
+
+def test_code_of_rows_in_groups_serves_any_number_of_groups(nests: list[Lowering]):
+    assert agrees(rows_of("2,48,200")) and agrees(rows_of("5,48,200"))
+    assert len(nests) == 1
+
+
+def test_code_of_rows_that_no_cache_holds_is_another(nests: list[Lowering]):
+    many = 4 << 20
+    for rows in (64, many // 200 + 1, 2 * (many // 200)):
+        xl.compile(rows_of(f"{rows},200"))
+    assert len(nests) == 2
+
+
+def test_rows_that_differ_are_not_shared(nests: list[Lowering]):
+    for rows in (100, 120):
+        text = rows_of(f"{rows},300", dtype="s32").to_text()
+        numbered = f"i = s32[{rows},300] iota(), iota_dimension=0\n  xi = s32[{rows},300] multiply(%x, i)\n"
+        lines = text.replace("reduce(%x,", "reduce(xi,").replace("subtract(%x,", "subtract(xi,").splitlines()
+        at = next(k for k, line in enumerate(lines) if "%x = " in line)
+        assert agrees(xl.parse("\n".join([*lines[: at + 1], numbered, *lines[at + 1 :]])))
+    assert len(nests) == 2

@@ -153,7 +153,7 @@ class Cache:
 class _Writer:
     """A thread that does work for the disk once the process has a pause, or ends.
 
-    At once it would take Python away from the compilation that goes on.
+    At once it would take Python away from the compilation that goes on; so would waking the thread for each entry.
     """
 
     def __init__(self) -> None:
@@ -165,7 +165,8 @@ class _Writer:
     def run(self, work: Callable[..., None], *arguments: Any) -> None:
         with self._change:
             self._waiting.append((work, arguments))
-            self._change.notify()
+            if len(self._waiting) >= _MANY:
+                self._change.notify()
             if self._has_thread:
                 return
             self._has_thread = True
@@ -181,8 +182,10 @@ class _Writer:
 
     def _later(self) -> None:
         with self._change:
-            while self._change.wait(_PAUSE) and len(self._waiting) < _MANY:
-                pass
+            seen = 0
+            while seen < len(self._waiting) < _MANY:
+                seen = len(self._waiting)
+                self._change.wait(_PAUSE)
             self._has_thread = False
         self.wait()
 

@@ -21,7 +21,7 @@ from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
 from xloom.cpu.runtime.executable import Executable
 from xloom.cpu.runtime.interpreted_checks import InterpretedChecks
 from xloom.cpu.runtime.sanitized_executable import CallingExecutable, GuardedExecutable
-from xloom.cpu.runtime.serialized_executable import LinkedExecutable
+from xloom.cpu.runtime.serialized_executable import LinkedExecutable, SerializedExecutable
 from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.errors import LoweringError
 from xloom.hlo.expanded_size import overgrown_call
@@ -147,12 +147,12 @@ def _made(
     calls = program.native_calls
     image = image_of(made, calls, program.imports, program.calls, program.kept)
     if key is not None and not program.imports:
-        cache.later(_keep, cache.folder(), key, made.to_bytes())
+        cache.later(_keep, cache.folder(), key, made)
         if not calls:
             linked.put(key, image, image.nbytes)
     return image
 
 
-def _keep(folder: cache.Folder, key: str, data: bytes) -> None:
+def _keep(folder: cache.Folder, key: str, made: SerializedExecutable) -> None:
     if cache.is_current():
-        folder.put(key, data)
+        folder.put(key, made.to_bytes())

@@ -98,8 +98,10 @@ def loop(
     """`for (i64 i = begin; i < end; i += step)`; the body is what is emitted in the `with`.
 
     The test is at the top, so that empty ranges run nothing. Values of the body are not seen after it: keep what is
-    needed in an `alloca`, which LLVM turns into registers. `hints` are LLVM's loop metadata.
+    needed in an `alloca`, which LLVM turns into registers. `hints` are LLVM's loop metadata. The number at the end of a
+    name is left out: code is shared by all that would get the same, whatever else their programs have.
     """
+    name = name.rstrip("0123456789")
     first, last = (x if isinstance(x, ir.Value) else i64(x) for x in (begin, end))
     following = i64(step)
     before = b.block

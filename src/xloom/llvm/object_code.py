@@ -92,7 +92,7 @@ def _use_options(options: Mapping[str, str]) -> Callable[[], None]:
 _all_code, _vectors = SharedSetting(_use_options), SharedSetting(_use_options)
 _OF_ALL_CODE = {"disable-lsr": "true", "unroll-threshold-aggressive": "150"}
 """To rewrite the addresses of loops would take a third of code generation, and rarely makes loops faster; nor are they
-faster when they are unrolled to twice as much."""
+faster when they are unrolled to twice as much. Level 0 does neither, and to set them takes longer than its passes."""
 _OF_NARROW_VECTORS = {"vectorizer-min-trip-count": "0"}
 """Loops of fewer steps than that number have what vectors leave masked.
 
@@ -116,7 +116,7 @@ def emitted(text: bytes, machine: llvm.TargetMachine, passes: Passes, as_object:
         if not module:
             raise RuntimeError(f"LLVM IR: {_taken(lib, error)}")
         try:
-            with _all_code.of(_OF_ALL_CODE):
+            with _all_code.of(_OF_ALL_CODE) if passes.level != 0 else nullcontext():
                 with (
                     _vectors.of(_OF_NARROW_VECTORS if b"trunc " in text else {}) if passes.vectorise else nullcontext()
                 ):

@@ -45,21 +45,26 @@ from xloom.codegen.loop_ir.nodes import (
 
 def nest_text(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> str:
     """The text of a nest whose arrays have these numbers."""
-    return "\n".join(_Text(nest, numbers).lines)
+    return "\n".join(NestText(nest, numbers).lines)
 
 
-class _Text:
-    """Writes the lines of one nest."""
+class NestText:
+    """The lines of one nest: without the size of a loop and those of all arrays where there is `without`, that loop.
 
-    def __init__(self, nest: LoopNest, numbers: Mapping[BufferValue, int]):
-        self._nest, self._numbers = nest, numbers
+    `sizes` are those of the arrays, in the order of their lines, and `variables` the names that these have there, by
+    their numbers.
+    """
+
+    def __init__(self, nest: LoopNest, numbers: Mapping[BufferValue, int], without: Var | None = None):
+        self._nest, self._numbers, self._without = nest, numbers, without
+        self.sizes: dict[BufferValue, int] = {}
         self._values: dict[int, str] = {}
         self._reductions: dict[int, str] = {}
         self._arrays: dict[BufferValue, str] = {}
         bodies = [[s.node for s in stage.stores] for stage in nest.stages]
         dynamic = [[v.node for s in stage.stores for v, _ in s.address.terms if v.node] for stage in nest.stages]
         nodes = [post_order([*d, *b]) for d, b in zip(dynamic, bodies, strict=True)]
-        self._variables = self._numbered(nodes)
+        self.variables = self._numbered(nodes)
         lines = [f"nest {self._loops(nest.outer)}{' read soon' if nest.read_soon else ''}"]
         for stage, found in zip(nest.stages, nodes, strict=True):
             lines.append(f"  body {self._loops(stage.vars)}")
@@ -85,7 +90,8 @@ class _Text:
         return {number: f"i{rank}" for rank, number in enumerate(sorted(numbers))}
 
     def _loops(self, loops: Sequence[Var]) -> str:
-        return f"({', '.join([f'{self._variables[v.number]}: {v.size}' for v in loops])})"
+        sizes = ["?" if v == self._without else v.size for v in loops]
+        return f"({', '.join([f'{self.variables[v.number]}: {n}' for v, n in zip(loops, sizes, strict=True)])})"
 
     def _array(self, value: BufferValue) -> str:
         name = self._arrays.get(value)
@@ -102,12 +108,13 @@ class _Text:
         shape = leaf_shapes(instruction.shape)[leaf]
         private = " in one iteration" if value in self._nest.private else ""
         returned = " returned" if value in self._nest.returned else ""
-        return f"{name} = {shape.dtype.name}[{shape.size}]{private}{returned}"
+        size = self.sizes[value] = shape.size
+        return f"{name} = {shape.dtype.name}[{size if self._without is None else '?'}]{private}{returned}"
 
     def _index(self, index: Affine) -> str:
         terms = []
         for var, factor in index.terms:
-            name = self._variables[var.number]
+            name = self.variables[var.number]
             if var.node is not None:
                 name = f"{self._values[id(var.node)]}:{name}<{var.size}"
             terms.append(name if factor == 1 else f"{factor}*{name}")

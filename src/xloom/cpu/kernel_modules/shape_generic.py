@@ -67,7 +67,7 @@ def _serving(
     found = FormulaTree(data).find(form.values) if data else None
     if found is None:
         return None
-    (table, counts, grains, scratch), (symbols, parts) = found
+    (table, counts, grains, scratch), (functions, parts) = found
     codes = []
     for name, pipeline, keys in parts:
         present = [code_by_key(key) for key in keys]
@@ -75,15 +75,21 @@ def _serving(
         if len(objects) < len(keys):
             return None
         codes.append(CompiledModule(name, PassPipeline(pipeline), objects))
-    phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
+    phases = [
+        Phase(symbol, count, grain, tuple(loops), block)
+        for (symbol, loops, block), count, grain in zip(functions, counts, grains, strict=True)
+    ]
     own, *needed = codes
     return ShapeGenericKernel(own.name, own.objects, tuple(needed), tuple(table), phases, tuple(scratch), own.pipeline)
 
 
 def remember_kernel(
-    form: ShapeGenericProblem, kernel: Kernel, modules: Mapping[str, tuple[str, PassPipeline]], symbols: Sequence[str]
+    form: ShapeGenericProblem, kernel: Kernel, modules: Mapping[str, tuple[str, PassPipeline]], made: Sequence[Phase]
 ) -> None:
-    """Keeps a kernel for other shapes, whose `modules` (IR and pipeline by name, itself first) are being compiled."""
+    """Keeps a kernel for other shapes, whose `modules` (IR and pipeline by name, itself first) are being compiled.
+
+    Its phases were `made` for this shape.
+    """
     assert kernel.sizes is not None
     phases = kernel.phases
     formula = kernel.sizes.formula([p.count for p in phases], [p.grain for p in phases], kernel.scratch)
@@ -95,11 +101,11 @@ def remember_kernel(
     tree = FormulaTree(kept.get(key) or b"")
     if len(tree) >= _MOST:
         tree = FormulaTree()
-    tree.add(formula, [list(symbols), parts])
+    tree.add(formula, [[(p.symbol, p.loops, p.block) for p in made], parts])
     kept.put(key, tree.data)
 
 
 def for_shape(kernel: Kernel) -> tuple[list[Phase], list[int]]:
     """A kernel's phases and scratch memory, with the numbers of the shape that it was made for."""
-    phases = [Phase(p.symbol, number(p.count), number(p.grain), p.loops) for p in kernel.phases]
+    phases = [Phase(p.symbol, number(p.count), number(p.grain), p.loops, p.block) for p in kernel.phases]
     return phases, [number(n) for n in kernel.scratch]

@@ -24,6 +24,7 @@ from xloom.cpu.kernel_modules.shape_generic import find_kernel, remember_kernel
 from xloom.cpu.kernels.linalg.tile_transpose import transpose_in_place
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.panel_emission import emit_lines
+from xloom.cpu.loops.row_form import RowForm, row_form
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -67,6 +68,9 @@ class KernelModules:
         code = self._nests.get(key)
         if code is not None and self._checks is None:
             return code
+        form = None if small else row_form(nest, numbers)
+        if form is not None:
+            return self._of_rows(key, nest, numbers, form)
         module = TargetModule(self._target)
         lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of, seldom=seldom)
         with choices_made() as choices:
@@ -78,15 +82,28 @@ class KernelModules:
             code = self._nests[key] = replace(code, choices=tuple(choices))
         return code
 
+    def _of_rows(self, key: str, nest: LoopNest, numbers: dict[BufferValue, int], form: RowForm) -> KernelCode:
+        """The kernel of a nest, or that of another one which goes over another number of rows."""
+
+        def emit(kernel: Kernel) -> None:
+            with form.opened(kernel.problem) as sizes:
+                lowering = Lowering(kernel.module, PLACEHOLDER, nest, numbers, dtype_of, sizes=sizes)
+                lowering.run()
+                kernel.pipeline = _pipeline_of(lowering)
+            kernel.phases, kernel.scratch = form.renamed(lowering.phases, form.names), lowering.scratch
+
+        with choices_made() as choices:
+            code = self._sized(form.problem, self._kernel((), ()), emit)
+        phases = form.renamed(code.phases, {there: name for name, there in form.names.items()})
+        code = self._nests[key] = replace(code, phases=phases, choices=tuple(choices))
+        return code
+
     def _nest_code(self, module: TargetModule, lowering: Lowering, pointers: int, small: bool) -> KernelCode:
         if small:
             plain = lowering.vectorize(whole=True)
             symbol, module_name = self._batches.add(module, lowering.phases, pointers, plain)
             return KernelCode(module_name, lowering.phases, (), symbol)
-        if lowering.vectorize():
-            pipeline = PassPipeline.VECTORS
-        else:
-            pipeline = PassPipeline.ROWS if lowering.nest.outer else PassPipeline.LOOPS
+        pipeline = _pipeline_of(lowering)
         return self._own_module(module_text(module), lowering.phases, lowering.scratch, pipeline)
 
     def of_rounds(self) -> tuple[str, str]:
@@ -184,7 +201,7 @@ class KernelModules:
         self._made(text, code, kernel.pipeline)
         if self._on_kernel:
             modules = {code.module_name: (text.replace(PLACEHOLDER, code.module_name), kernel.pipeline), **needed}
-            remember_kernel(form, kernel, modules, [phase.symbol for phase in code.phases])
+            remember_kernel(form, kernel, modules, code.phases)
         return code
 
     def _needed(self, kernel: Kernel) -> dict[str, tuple[str, PassPipeline]]:
@@ -220,6 +237,13 @@ class KernelModules:
         self._batches.close()
         for name, (text, pipeline) in self._batches.modules.items():
             self._add(KernelModule(name, text, [], pipeline))
+
+
+def _pipeline_of(lowering: Lowering) -> PassPipeline:
+    """What LLVM is to do with a nest, whose loops become vectors now where they can."""
+    if lowering.vectorize():
+        return PassPipeline.VECTORS
+    return PassPipeline.ROWS if lowering.nest.outer else PassPipeline.LOOPS
 
 
 def _for_sizes(form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> str:

@@ -2,7 +2,7 @@
 
 What is kept of them serves other shapes: products of matrices by the strategies that depend on their sizes, layouts and
 types, also with weights that are converted; convolutions over images with the usual windows; the routines of sorts;
-triangular systems. Fourier transforms and Cholesky's serve their own lengths.
+triangular systems. Fourier transforms, Cholesky's, and sums and norms of rows serve their own lengths.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import product
 
 from xloom.cpu.library.convolutions import convolutions
 from xloom.cpu.library.products import products
+from xloom.cpu.library.rows import rows
 from xloom.cpu.library.transforms import transforms
 
 _KEYS = ("f32", "f64", "f16", "bf16", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64")
@@ -42,6 +43,7 @@ def _all() -> Iterator[str]:
         )
     yield from transforms()
     yield from convolutions()
+    yield from rows()
 
 
 def _sort(dtype: str, dims: str, along: int, more: bool) -> str:

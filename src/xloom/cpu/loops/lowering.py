@@ -48,6 +48,7 @@ from xloom.llvm import types
 from xloom.llvm.gathers import without_gathers
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, allocate, hints_for, masked_hints_for, part_hints_for
+from xloom.llvm.symbolic_dimension import number
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64
 from xloom.llvm.vectorizer.rewriting import bind, vectorized
@@ -78,9 +79,10 @@ class Lowering:
         types_of: Callable[[BufferValue], DType],
         *,
         seldom: bool = False,
+        sizes: Mapping[BufferValue, int] | None = None,
     ):
         self.nest = nest
-        self._code = Phases(module, name, nest, numbers, types_of, seldom=seldom)
+        self._code = Phases(module, name, nest, numbers, types_of, seldom=seldom, sizes=sizes)
 
     @property
     def phases(self) -> list[Phase]:
@@ -107,7 +109,7 @@ class Lowering:
         """Emits the phases of the nest, by the strategy that suits its loops."""
         stages = self.nest.stages
         if self.nest.outer:
-            around = ", ".join(f"{v.name} ({v.size})" for v in self.nest.outer)
+            around = ", ".join(f"{v.name} ({number(v.size)})" for v in self.nest.outer)
             chosen("stage by stage for each row, which stays in the first cache", f"stages share the loops {around}")
             self._rows()
         elif reductions := reductions_of(stages[0]):
@@ -292,9 +294,9 @@ class Lowering:
                 slot = allocate(elements.b, types.memory_type(dtype), count)
                 slot.align = 64
                 code.pointers[value] = slot
-            prefetched = rows_to_prefetch(nest, outer[-1], self._code.module.target)
-            for number, stage in enumerate(nest.stages):
-                elements.prefetched = prefetched.get(number, ())
+            prefetched = rows_to_prefetch(nest, outer[-1], self._code.module.target, code.nbytes)
+            for k, stage in enumerate(nest.stages):
+                elements.prefetched = prefetched.get(k, ())
                 with elements.scope():
                     self._inner_stage(elements, stage)
 

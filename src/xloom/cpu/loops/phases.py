@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import BufferValue
+from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopNest, Store
 from xloom.cpu.kernel_modules.kernel import TASK, Phase
@@ -37,6 +37,7 @@ class Phases:
         types_of: Callable[[BufferValue], DType],
         *,
         seldom: bool = False,
+        sizes: Mapping[BufferValue, int] | None = None,
     ):
         self.module = module
         self.name = name
@@ -45,6 +46,7 @@ class Phases:
         self.types_of = types_of
         self.seldom = seldom
         """They do little, and that once in a run of the program: less code is worth more than less time."""
+        self._sizes = sizes
         self.made: list[Phase] = []
         self.scratch: list[int] = []
         """Bytes of memory that phases hand to later ones."""
@@ -131,6 +133,12 @@ class Phases:
             self._displaced = displaced
 
     # -- what they do with arrays
+    def nbytes(self, value: BufferValue) -> int:
+        """Bytes of an array."""
+        instruction, leaf = value
+        shape = leaf_shapes(instruction.shape)[leaf]
+        return shape.nbytes if self._sizes is None else self._sizes[value] * shape.dtype.bytes
+
     def is_wider(self, value: BufferValue) -> bool:
         """True of arrays of narrow floats that are in memory of one iteration, with all digits of f32."""
         return value in self.nest.private and self.types_of(value) in (bf16, f16)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.emission.accumulators import Accumulator, Merging, State, accumulators, are_sums, representation_of
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered, stride_score
@@ -104,7 +103,7 @@ class RowReduction:
         last = self.phases.module.target.caches.last
         loads = [n for n in walk([n for f in self.reductions for n in f.elements]) if isinstance(n, Load)]
         return any(
-            leaf_shapes(n.source[0].shape)[n.source[1]].nbytes > CACHED * last
+            self.phases.nbytes(n.source) > CACHED * last
             and n.address.factor(loops[0]) == 1
             and loops[0].size * n.dtype.bytes >= _LONG_ROW
             for n in loads

@@ -7,12 +7,12 @@ computes with what the caches then hold. So its costliest passes have the caches
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import BufferValue, leaf_shapes
+from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, reductions_of, stage_cost
 from xloom.codegen.loop_ir.nodes import Load, walk
@@ -43,9 +43,14 @@ class PrefetchedRow(NamedTuple):
             fetch(b, b.gep(first, [at], source_etype=I8))
 
 
-def rows_to_prefetch(nest: LoopNest, row: Var, target: Target) -> dict[int, list[PrefetchedRow]]:
-    """What each stage, by number, is to fetch; `row` is the loop right around the stages."""
-    rows = _next_rows(nest, row, target)
+def rows_to_prefetch(
+    nest: LoopNest, row: Var, target: Target, nbytes_of: Callable[[BufferValue], int]
+) -> dict[int, list[PrefetchedRow]]:
+    """What each stage, by number, is to fetch of arrays that no cache holds; `row` is the loop right around the stages.
+
+    `nbytes_of` says how large an array is.
+    """
+    rows = _next_rows(nest, row, target, nbytes_of)
     # the first stage is the one that waits, and those that write results wait for memory too
     costs = {k: stage_cost(s) for k, s in enumerate(nest.stages) if k and not _writes(nest, s)}
     busy = sorted((k for k in costs if 2 * costs[k] > max(costs.values())), key=lambda k: (-costs[k], k))
@@ -60,23 +65,24 @@ def _writes(nest: LoopNest, stage: LoopBody) -> bool:
     return not reductions_of(stage) and any(s.target not in nest.private for s in stage.stores)
 
 
-def _next_rows(nest: LoopNest, row: Var, target: Target) -> list[PrefetchedRow]:
+def _next_rows(
+    nest: LoopNest, row: Var, target: Target, nbytes_of: Callable[[BufferValue], int]
+) -> list[PrefetchedRow]:
     found: dict[BufferValue, PrefetchedRow] = {}
     for stage in nest.stages:
         for node in walk([s.node for s in stage.stores]):
             if isinstance(node, Load) and node.source not in nest.private:
-                following = _next_row(node, nest.outer, row, target)
-                if following is not None:
+                following = _next_row(node, nest.outer, row)
+                if following is not None and nbytes_of(node.source) > CACHED * target.caches.last:
                     found.setdefault(node.source, following)
     return list(found.values())
 
 
-def _next_row(load: Load, outer: Sequence[Var], row: Var, target: Target) -> PrefetchedRow | None:
-    """The elements that the next iteration loads, where they are many side by side of an array that no cache holds."""
-    instruction, leaf = load.source
+def _next_row(load: Load, outer: Sequence[Var], row: Var) -> PrefetchedRow | None:
+    """The elements that the next iteration loads, where they are many side by side."""
     address, nbytes = load.address, load.dtype.bytes
     stride = address.factor(row)
-    if not stride or leaf_shapes(instruction.shape)[leaf].nbytes <= CACHED * target.caches.last:
+    if not stride:
         return None
     inside = sorted(((f, v) for v, f in address.terms if v not in outer), key=lambda term: term[0])
     length = math.prod(var.size for _, var in inside)

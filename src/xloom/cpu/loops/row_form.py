@@ -1,0 +1,86 @@
+"""What a loop nest is apart from how many rows it goes over: code of rows that are all done alike serves any number.
+
+That number is read where the rows are shared among threads, and so is no part of the code. What decides by it, or by
+how large the arrays are, becomes a condition: see `llvm.symbolic_dimension`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xloom.codegen.buffer_values import BufferValue
+from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.nest import LoopNest, affine_expressions, nodes_of, reductions_of
+from xloom.codegen.loop_ir.nodes import Load, Reduced, indices_of
+from xloom.codegen.loop_ir.text import NestText
+from xloom.cpu.kernel_modules.form import ShapeGenericProblem
+from xloom.cpu.kernel_modules.kernel import Phase
+from xloom.cpu.loops.row_reduction import is_column_reduction
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """A nest whose rows are the iterations of one loop."""
+
+    problem: ShapeGenericProblem
+    """The nest without the number of rows and the sizes of its arrays."""
+    rows: list[Var]
+    """That loop's variable, as often as it is there."""
+    arrays: list[BufferValue]
+    names: dict[str, str]
+    """Of its loops, and those that the same loops have in every nest of the form."""
+
+    @contextmanager
+    def opened(self, symbols: list[Any]) -> Iterator[Mapping[BufferValue, Any]]:
+        """Meanwhile the nest has so many rows, and its arrays the sizes that this gives."""
+        count, *sizes = symbols
+        before = [var.size for var in self.rows]
+        for var in self.rows:
+            var.size = count
+        try:
+            yield dict(zip(self.arrays, sizes, strict=True))
+        finally:
+            for var, size in zip(self.rows, before, strict=True):
+                var.size = size
+
+    @staticmethod
+    def renamed(phases: Sequence[Phase], names: Mapping[str, str]) -> list[Phase]:
+        """Phases whose loops have other names."""
+        return [replace(p, loops=tuple(names.get(name, name) for name in p.loops)) for p in phases]
+
+
+def row_form(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> RowForm | None:
+    """The form of a nest; None where rows are not all alike."""
+    row = _row(nest)
+    if row is None:
+        return None
+    found = [*nest.outer, *(v for stage in nest.stages for v in stage.vars)]
+    for stage in nest.stages:
+        for node in nodes_of(stage):
+            if not isinstance(node, Load) and any(index.factor(row) for index in indices_of(node)):
+                return None
+            if isinstance(node, Reduced):
+                found += node.reduction.vars
+        found += [v for index in affine_expressions(stage) for v, _ in index.terms]
+    rows = list({id(v): v for v in found if v == row}.values())
+    if any(v.node is not None for v in rows):
+        return None
+    text = NestText(nest, numbers, row)
+    values = (row.size, *text.sizes.values())
+    problem = ShapeGenericProblem("\n".join(["rows", *text.lines]), values, lambda sizes: sizes.symbols)
+    names = {v.name: text.variables[v.number] for v in found if v.node is None}
+    return RowForm(problem, rows, list(text.sizes), names)
+
+
+def _row(nest: LoopNest) -> Var | None:
+    """The outermost loop, where what it goes over are rows; of a single reduction, if these lie in memory as such."""
+    if nest.outer:
+        return nest.outer[0]
+    (stage,) = nest.stages
+    reductions = reductions_of(stage)
+    if not reductions or not stage.vars or is_column_reduction(stage, reductions)[0]:
+        return None
+    return stage.vars[0]
