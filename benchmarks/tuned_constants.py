@@ -433,6 +433,8 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
     "not of one program: kernels of one form that a process keeps, libraries that are gone, devices that wait": (
         "llvm.jit._LINKED_BY_ONE",
         "cpu.kernel_modules.shape_generic._MOST",
+        "llvm.module_template._LONGEST",
+        "llvm.module_template._MOST",
         "cpu.runtime.threads.rendezvous_ir.SPINS",
     ),
     "how loops and programs are tried that a pool may share: how soon the faster way is found, not which one it is": (
@@ -478,6 +480,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
 NOT_TUNED: dict[str, tuple[str, ...]] = {
     "codes, masks and marks": (
         "codegen.schedule.thunks.LAST",
+        "llvm.module_template._FIRST",
         "cpu.custom_calls.lapack_threads._ALWAYS",
         "cpu.entry.collectives._NOBODY",
         "cpu.entry.main_function.BROKEN",
@@ -630,6 +633,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.library.products._USUAL_FEW",
         "cpu.library.products._SQUARES",
         "cpu.library.products._HEADS",
+        "cpu.library.programs._SELECTED",
         "cpu.library.rows._LENGTHS",
         "cpu.library.rows._BYTES",
         "cpu.library.transforms._OTHER_LENGTHS",

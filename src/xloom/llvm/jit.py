@@ -16,6 +16,7 @@ from xloom.compilation_cache.cache import Cache, key_of
 from xloom.compilation_cache.shipped import shipped
 from xloom.llvm.called_functions import with_calls
 from xloom.llvm.compiler_runtime import SYMBOLS, support_ir
+from xloom.llvm.module_template import ModuleTemplate
 from xloom.llvm.object_code import Passes, emitted
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.shared_code import compare_object, is_checked
@@ -116,8 +117,19 @@ def _shipped_object(text: str, pipeline: PassPipeline, target: Target) -> bytes 
 
 def object_code(text: str, pipeline: PassPipeline, target: Target) -> bytes:
     """The relocatable object file of LLVM IR `text`, which is made once."""
-    if pipeline is PassPipeline.CALLS:  # quick, and no two programs have the same
-        return made_anew(text, pipeline, target)
+    if pipeline is PassPipeline.CALLS:
+        return _object_of_calls(text, target)
+    return _kept_object(text, pipeline, target)
+
+
+def _object_of_calls(text: str, target: Target) -> bytes:
+    """As `object_code`: of programs of a few kernels, many are alike but for these."""
+    template = ModuleTemplate(text)
+    found = template.filled(_kept_object(template.text, PassPipeline.CALLS, target)) if template.is_shared else None
+    return found or made_anew(text, PassPipeline.CALLS, target)
+
+
+def _kept_object(text: str, pipeline: PassPipeline, target: Target) -> bytes:
     key = object_key(text, pipeline, target)
     data = object_cache.get(key) or _shipped_object(text, pipeline, target)
     if data is None:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.llvm.loop import Hint, hints_for, loop
-from xloom.llvm.types import I64
+from xloom.llvm.symbolic_dimension import SymbolicDimension
+from xloom.llvm.types import I64, i64
 
 
 class Dimension(NamedTuple):
@@ -47,9 +48,9 @@ def advance(b: ir.IRBuilder, offsets: Sequence[ir.Value], i: ir.Value, strides: 
     return [o if s == 0 else plus(b, o, times(b, i, s)) for o, s in zip(offsets, strides, strict=True)]
 
 
-def times(b: ir.IRBuilder, i: ir.Value, factor: int) -> ir.Value:
+def times(b: ir.IRBuilder, i: ir.Value, factor: int | SymbolicDimension) -> ir.Value:
     """i * factor, which does not overflow."""
-    return i if factor == 1 else b.mul(i, I64(factor), flags=["nsw"])
+    return i if factor == 1 else b.mul(i, i64(factor), flags=["nsw"])
 
 
 def plus(b: ir.IRBuilder, x: ir.Value, y: ir.Value | int) -> ir.Value:

@@ -91,7 +91,7 @@ class HorizontalFusion:
         """Calls a phase, by several threads if it is worth that."""
         b = self._b
         if phase.count <= phase.grain:
-            b.call(function, [buffers, I64(0), I64(phase.count)])
+            b.call(function, [buffers, I64(0), *self._loaded(phase.count)])
         else:
             self._share(function, buffers, phase.count, phase.grain)
 
@@ -116,7 +116,13 @@ class HorizontalFusion:
 
     def _share(self, task: ir.Function, buffers: ir.Value, count: int, grain: int) -> None:
         self.shares = True
-        self._b.call(self._parallel_for, [task, buffers, I64(count), I64(grain)])
+        self._b.call(self._parallel_for, [task, buffers, *self._loaded(count, grain)])
+
+    def _loaded(self, *numbers: int) -> list[ir.Value]:
+        """Numbers from a table: the same code does for others."""
+        b = self._b
+        table = constant_table(b.module, b.module.get_unique_name("xloom.items"), I64, numbers)
+        return [b.load(_at(b, table, I64, I64(k)), typ=I64) for k in range(len(numbers))]
 
 
 def _at(b: ir.IRBuilder, table: ir.Value, kind: ir.Type, index: ir.Value) -> ir.Value:

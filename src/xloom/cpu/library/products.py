@@ -129,8 +129,8 @@ def _drawn(numbers: Random) -> Iterator[str]:
             yield _product(types, _with(numbers, 1, n, *_SIZES), *layout)
     for types, place, n, layout, _ in product(_TYPES[:_FEW_TYPES], range(3), _USUAL_FEW, _LAYOUTS[:2], range(3)):
         yield _product(types, _with(numbers, place, n, *_BATCHED_SIZES), *layout, 100)
-    for types, n, layout in product((_TYPES[0], _TYPES[-1]), _FEW, _LAYOUTS[:3]):
-        yield _product(types, (n, n, n), *layout, 100)
+    for types, n, layout, batch in product((_TYPES[0], _TYPES[-1]), _FEW, _LAYOUTS[:3], (100, 10_000)):
+        yield _product(types, (n, n, n), *layout, batch)
     for types, rows, columns, layout in product(_TYPES[:_FEW_TYPES], _USUAL_FEW, _USUAL_FEW, _LAYOUTS[:2]):
         yield _product(types, (rows, numbers.randint(16, 4096), columns), *layout)
 

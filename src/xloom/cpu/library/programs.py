@@ -18,6 +18,8 @@ from xloom.cpu.library.transforms import transforms
 _KEYS = ("f32", "f64", "f16", "bf16", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64")
 _SORTED = (("100000", 0), ("1000", 0), ("300,5000", 1), ("5000,300", 0))
 """Dimensions, and the one that is sorted along."""
+_SELECTED = (1, 2, 3, 4, 5, 6, 8, 10, 16, 20, 32, 40, 50, 64, 100, 128, 200, 256, 500, 512, 1000)
+"""How many are the first, whose code is for that number alone."""
 _CANONICAL = """
  e{0} = pred[] compare(k{0}, zero), direction=EQ
  n{0} = pred[] compare(k{0}, k{0}), direction=NE
@@ -35,11 +37,11 @@ def _all() -> Iterator[str]:
     yield from products()
     for dtype, (dims, along), more in product(_KEYS, _SORTED, (False, True)):
         yield _sort(dtype, dims, along, more)
-    for dims, results in (("100000", "64"), ("300,5000", "300,8")):
-        result = f"(f32[{results}], s32[{results}])"
+    for dtype, k, size in product(("f32", "bf16"), _SELECTED, (5000, 100_000)):
+        result = f"({dtype}[4,{k}], s32[4,{k}])"
         yield (
-            f"HloModule library\nENTRY e {{\n a = f32[{dims}] parameter(0)\n"
-            f" ROOT c = {result} topk(a), k={results.rpartition(',')[2]}, largest=true\n}}\n"
+            f"HloModule library\nENTRY e {{\n a = {dtype}[4,{size}] parameter(0)\n"
+            f" ROOT c = {result} topk(a), k={k}, largest=true\n}}\n"
         )
     yield from transforms()
     yield from convolutions()

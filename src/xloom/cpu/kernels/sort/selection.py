@@ -6,7 +6,6 @@ rows without order, a pass over what is left of a row finds a threshold that k e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,14 +17,16 @@ from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.sort.element_keys import ElementKey
 from xloom.cpu.kernels.sort.lanes import lanes
 from xloom.cpu.kernels.sort.network import exchange_function
-from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers, resized, row_of
+from xloom.cpu.kernels.sort.records import INDEX_BITS, IndexedRecords, RowPointers, resized, row_of
 from xloom.cpu.kernels.sort.routines import bound, quicksort, scan
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
-from xloom.llvm.routine import function, least, optimize_for_size, read, repeat, write
+from xloom.llvm.routine import function, optimize_for_size, read, repeat, write
+from xloom.llvm.routine import least as lesser
+from xloom.llvm.symbolic_dimension import greatest, least
 from xloom.llvm.target import Target
-from xloom.llvm.types import I1, I32, I64, POINTER
+from xloom.llvm.types import I1, I32, I64, POINTER, i64
 
 _BLOCK = 32
 """Elements that a loop compares at once."""
@@ -54,7 +55,7 @@ def select(kernel: Kernel, records: IndexedRecords, k: int) -> None:
         has_bound = vectors <= _MOST_VECTORS and rows.size >= _LEAST_SEEN * vectors * lanes(bits)
         functions = scan(kernel, key), bound(kernel, key, vectors) if has_bound else None
         candidates = partial(_blocks_by_vectors, functions, bits, _most_taken(k, rows.size))
-    with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
+    with kernel.phase(rows.count, greatest(1, _TASK // rows.size)) as phase:
         b = phase.b
         if k <= _FEW:
             least_records = _InOrder(b, records.type, k)
@@ -88,9 +89,12 @@ class _Search(NamedTuple):
 
 
 def _most_taken(k: int, size: int) -> int:
-    """Half as many again as are taken of a row without order, or, if less, about what a pass over a row costs."""
-    expected = k * (1 + math.log(max(1.0, size / k)))
-    return min(int(1.5 * expected) + 8, 2 * k + 100 + size // _SEEN)
+    """Half as many again as are taken of a row without order, or, if less, about what a pass over a row costs.
+
+    Of such a row k * (1 + log(size / k)) are taken; here that is of the next power of two below size / k.
+    """
+    doublings = sum(least(1, size // (k << n)) for n in range(1, INDEX_BITS))
+    return least(k * (2 + doublings) + 8, 2 * k + 100 + size // _SEEN)
 
 
 def _element_key(records: IndexedRecords, target: Target) -> ElementKey | None:
@@ -111,7 +115,7 @@ def _blocks_by_vectors(
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
     """For each block [begin, end) that has a key below the limit; when more than `most` are taken, also the bound."""
     (function, bound), row, taken = functions, search.row, search.found.taken
-    size, kind = I64(search.records.rows.size), ir.IntType(width)
+    size, kind = i64(search.records.rows.size), ir.IntType(width)
     elements = b.gep(row.operands[0], [row.base], inbounds=True, source_etype=kind)
     position, highest = allocate(b, I64), allocate(b, kind)
     b.store(I64(search.first), position)
@@ -120,7 +124,7 @@ def _blocks_by_vectors(
 
     def found() -> ir.Value:
         if bound is not None:
-            with b.if_then(b.icmp_signed(">", b.load(taken, typ=I64), I64(most)), likely=False):
+            with b.if_then(b.icmp_signed(">", b.load(taken, typ=I64), i64(most)), likely=False):
                 here = b.load(position, typ=I64)
                 rest = b.gep(elements, [here], inbounds=True, source_etype=kind)
                 # what equals it is wanted, too
@@ -134,7 +138,7 @@ def _blocks_by_vectors(
     with repeat(b, found):
         begin = b.load(position, typ=I64)
         following = b.add(begin, I64(lanes(width)))
-        yield begin, least(b, following, size)
+        yield begin, lesser(b, following, size)
         b.store(following, position)
 
 
@@ -143,10 +147,10 @@ def _blocks_by_loop(b: ir.IRBuilder, search: _Search) -> Iterator[tuple[ir.Value
     """The same without a bound, for keys that LLVM has to find out how to compute several of at once."""
     records, row = search.records, search.row
     b.store(I64(0), search.found.taken)
-    kind, size = ir.IntType(1 << (records.key_bits - 1).bit_length()), I64(records.rows.size)
+    kind, size = ir.IntType(1 << (records.key_bits - 1).bit_length()), i64(records.rows.size)
     lowest = allocate(b, kind)
     with loop(b, search.first, size, _BLOCK, name="block") as begin:
-        end = least(b, b.add(begin, I64(_BLOCK)), size)
+        end = lesser(b, b.add(begin, I64(_BLOCK)), size)
         bound = resized(b, search.limit(b), kind)
         b.store(bound, lowest)
         with loop(b, begin, end) as i:

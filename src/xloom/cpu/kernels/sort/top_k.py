@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from llvmlite import ir
 
+from xloom.cpu.kernel_modules.form import ShapeGenericProblem, form, form_of
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.sort.keys import Key
 from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
-from xloom.hlo.shape import array_shape
+from xloom.hlo.shape import Shape, array_shape
 from xloom.llvm.element_bits import move
 from xloom.llvm.routine import write
 from xloom.llvm.strided_loops import plus
-from xloom.llvm.types import I32, I64
+from xloom.llvm.types import I32, I64, i64
 
 _NETWORK_SIZE = 512
 _SELECTED = 64
@@ -23,13 +27,26 @@ _GREATEST = 4096
 """The greatest k that is selected, for what the stack holds."""
 
 
+@form_of("topk")
+def topk_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
+    """Where k is small, the code of a row does for longer ones and for any number of them."""
+    shape, k = shapes[0], instruction["k"]
+    rows = Rows.along(shape, shape.rank - 1)
+    is_open = rows.size > _NETWORK_SIZE and 0 < k <= min(_GREATEST, rows.size // 4)
+
+    def opened(size: Callable[[int], Any]) -> Rows:
+        return Rows(size(rows.count), size(rows.size), rows.stride) if is_open else rows
+
+    return form(f"topk {k} {'largest' if instruction['largest'] else 'least'} {shape.dtype.name}", opened)
+
+
 @kernel("topk")
 def topk(kernel: Kernel, instruction: Instruction) -> None:
     """The first k in total order, equal ones by index."""
     shape, k = instruction._operands[0].shape, instruction["k"]
     if not k or not shape.size:
         return
-    rows = Rows.along(shape, shape.rank - 1)
+    rows = kernel.problem or Rows.along(shape, shape.rank - 1)
     records = _Top(rows, shape.dtype, instruction["largest"], k)
     # no more is imported than what is needed: all of it would take as long as to compile it
     is_short = rows.size <= _NETWORK_SIZE and k * _SELECTED > rows.size
@@ -63,6 +80,6 @@ class _Top(IndexedRecords):
         """Copies the value, and writes its index."""
         with b.if_then(b.icmp_unsigned("<", i, I64(self.k))):
             number = self.number(b, record)
-            target = plus(b, b.mul(b.udiv(row.base, I64(self.rows.size)), I64(self.k)), i)
+            target = plus(b, b.mul(b.udiv(row.base, i64(self.rows.size)), I64(self.k)), i)
             move(b, row.operands[0], plus(b, row.base, number), row.outputs[0], target, self.dtypes[0])
             write(b, row.outputs[1], target, b.trunc(number, I32))
