@@ -65,3 +65,10 @@ def test_bytecode_with_strings_that_are_no_text(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")  # which ends as jaxlib does, without a word
     with pytest.raises(xl.ParseError, match="ends jaxlib's process"):
         xl.from_stablehlo(damaged)
+
+
+@pytest.mark.parametrize("size", [1500, 2000, 20_000])
+def test_what_is_nested_is_an_error_at_any_size(size: int):
+    """Small programs are read on the caller's stack."""
+    with pytest.raises(xl.ParseError):
+        xl.from_stablehlo("module attributes {a.b = " + "[" * size)

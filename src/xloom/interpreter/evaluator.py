@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from types import GeneratorType
 from typing import TYPE_CHECKING
@@ -81,7 +82,7 @@ class Evaluator:
         self.replica_count = replica_count
         self.partition_count = partition_count
         self.rendezvous = rendezvous
-        self.generator = np.random.default_rng(seed)
+        self._seed = seed
         self.rng_state = 0x7012395 + seed
         self.infeed: deque[Value] = deque()
         self.outfeed: list[Value] = []
@@ -90,6 +91,11 @@ class Evaluator:
         self._channels: dict[int | None, deque[Value]] = {}
         self._orders: dict[Computation, list[Instruction]] = {}
         self._batchable: dict[Computation, bool] = {}
+
+    @cached_property
+    def generator(self) -> np.random.Generator:
+        """Random numbers: to make one takes longer than to fold the constants of most programs."""
+        return np.random.default_rng(self._seed)
 
     def channel(self, number: int | None) -> deque[Value]:
         """What was sent on a channel and not received yet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from xloom.passes.compare import Compare
 from xloom.passes.hooks import Dump, Hook, Verify
 from xloom.passes.pipeline import parse_pipeline
 from xloom.passes.schedule import restore_schedule
+from xloom.trace import active as active_trace
 from xloom.trace import span
 
 
@@ -57,7 +59,7 @@ def run_passes(
     runs = []
     for number, pass_ in enumerate(pipeline, 1):
         start = time.perf_counter()
-        with span(str(pass_), "compile"):
+        with nullcontext() if active_trace() is None else span(str(pass_), "compile"):
             changed = pass_.run(module)
         if changed and module.config.is_scheduled:
             restore_schedule(module)

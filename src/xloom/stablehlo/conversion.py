@@ -29,13 +29,13 @@ def converted(program: str | bytes, file: str, *, trusted: bool) -> Module:
     if isinstance(program, bytes) and not trusted and not has_only_text(program):
         return _module(converted_apart(program, file), file)
     bindings = load_bindings()
-    return on_deep_stack(lambda: _converted(bindings, program, file))
+    return on_deep_stack(lambda: _converted(bindings, program, file), len(program))
 
 
 def proto_of(program: bytes, file: str) -> bytes:
     """The HloModuleProto of bytecode, converted here. Raises ParseError."""
     bindings = load_bindings()
-    return on_deep_stack(lambda: _to_proto(bindings, program, file))
+    return on_deep_stack(lambda: _to_proto(bindings, program, file), len(program))
 
 
 def _module(proto: bytes, file: str) -> Module:
