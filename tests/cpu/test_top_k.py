@@ -1,9 +1,12 @@
+import math
+
 import numpy as np
 import pytest
 
 import xloom as xl
 from tests.cpu.kernels import run_kernel
 from tests.cpu.test_sort import TYPES, values
+from xloom.cpu.kernels.sort import selection
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.hlo.dtype import DTYPES
@@ -98,3 +101,10 @@ def test_all_of_many_narrow_ones_are_candidates(dtype):
     """Each block has as many as vectors hold that are better than all before."""
     x = np.repeat(np.arange(-100, 100), 64).astype(DTYPES[dtype].numpy)
     check(dtype, x.shape, 100, True, x)
+
+
+@pytest.mark.parametrize(("k", "size"), [(1, 600), (8, 8192), (64, 100_000), (100, 1 << 20), (500, 1 << 24)])
+def test_rows_without_order_are_not_taken_for_ordered_ones(k: int, size: int):
+    """Half as many again as they have taken; of rows in order, more are before a pass over the rest pays."""
+    taken = int(1.5 * k * (1 + math.log(size / k))) + 8
+    assert min(taken, 2 * k + 100 + size // 100) <= selection._most_taken(k, size) <= 1.2 * taken

@@ -91,10 +91,10 @@ class _Search(NamedTuple):
 def _most_taken(k: int, size: int) -> int:
     """Half as many again as are taken of a row without order, or, if less, about what a pass over a row costs.
 
-    Of such a row k * (1 + log(size / k)) are taken; here that is of the next power of two below size / k.
+    Of such a row k * (1 + log(size / k)) are taken; the logarithm here is of the next power of sqrt(2).
     """
-    doublings = sum(least(1, size // (k << n)) for n in range(1, INDEX_BITS))
-    return least(k * (2 + doublings) + 8, 2 * k + 100 + size // _SEEN)
+    powers = 1 + sum(least(1, size * size // (k * k << n)) for n in range(1, 2 * INDEX_BITS))
+    return least(k * (150 + 52 * powers) // 100 + 8, 2 * k + 100 + size // _SEEN)
 
 
 def _element_key(records: IndexedRecords, target: Target) -> ElementKey | None:
