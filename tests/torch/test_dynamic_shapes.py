@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from xloom.torch import metrics
 from xloom.torch.compiled_graph import CompiledGraph
-from xloom.torch.resized_graph import bound_of, samples_of
+from xloom.torch.size_bounds import bound_of, samples_of
 
 SIZES = (9, 10, 13, 16)
 

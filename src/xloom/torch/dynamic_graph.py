@@ -13,7 +13,8 @@ from xloom.errors import XloomError
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.fx_graph import Translated, translate
 from xloom.torch.metrics import METRICS
-from xloom.torch.resized_graph import ResizedGraph, bound_of
+from xloom.torch.resized_graph import ResizedGraph
+from xloom.torch.size_bounds import bound_of
 from xloom.torch.size_symbols import SizeSymbols, Symbol
 
 PROGRAMS = 32

@@ -18,6 +18,7 @@ from xloom.torch.lowering import Graph
 
 if TYPE_CHECKING:
     from xloom.torch.lazy.recording.signature import Signature
+    from xloom.torch.lazy.recording.sized_program import OfOneSize
     from xloom.torch.lazy.recording.trace import Node, Trace
     from xloom.torch.lazy.recording.trace_program import TraceProgram
 
@@ -60,7 +61,7 @@ def hlo_lines(signature: Signature) -> list[str]:
     return [each.to_text() for each in b._computation.instructions if each.opcode != "parameter"]
 
 
-def started(program: TraceProgram, trace: Trace) -> None:
+def started(program: TraceProgram | OfOneSize, trace: Trace) -> None:
     """A program that was given to the device."""
     if on:
         write(

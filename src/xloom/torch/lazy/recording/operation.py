@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xloom.torch.lazy.recording.signature import Hoisted, Input, Number, Signature
+from xloom.torch.lazy.recording.signature import Emit, Hoisted, Input, Number, Signature
 from xloom.torch.lazy.recording.trace import TRACE, Value
 from xloom.torch.lazy.recording.trimming import remember
 from xloom.torch.lazy.tensor.array_type import ArrayType
@@ -66,4 +66,5 @@ def _signature(build: Callable[..., Any], arguments: Sequence[Any], hoists: bool
             template.append(each)
     name = build.__name__.strip("_").replace("_", "-")
     count = next(numbers) if hoists else 0
-    return Signature(name, lambda g, args, kwargs: build(g, *args), tuple(template), {}, tuple(types), count)
+    emit: Emit = lambda g, args, kwargs: build(g, *args)  # noqa: E731
+    return Signature(name, emit, tuple(template), {}, tuple(types), count, rule=build)

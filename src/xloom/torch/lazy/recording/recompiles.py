@@ -10,6 +10,7 @@ from xloom.torch.lazy.recording import log
 from xloom.torch.lazy.recording.trace import Node, Trace
 
 if TYPE_CHECKING:
+    from xloom.torch.lazy.recording.sized_program import OfOneSize
     from xloom.torch.lazy.recording.trace_program import TraceProgram
 
 KEPT = 1000
@@ -80,7 +81,7 @@ def _difference(before: Node, now: Node) -> str:
     return "attributes: numbers that change belong into tensors"
 
 
-def note(program: TraceProgram, node: Node, reason: str) -> None:
+def note(program: TraceProgram | OfOneSize, node: Node, reason: str) -> None:
     """Keeps a report."""
     report = f"program {len(_reports)}, {node.depth} operators, {len(program.outputs)} results: {reason}"
     _reports.append(report)

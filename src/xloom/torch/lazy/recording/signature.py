@@ -63,7 +63,9 @@ class Signature:
     With `random`, the generator's state is one more input and one more output, the last ones.
     """
 
-    __slots__ = ("args", "emit", "inputs", "kwargs", "name", "outputs", "places", "random", "scalars")
+    __slots__ = (
+        *("args", "emit", "inputs", "kwargs", "name", "outputs", "places", "random", "rule", "scalars", "structure"),
+    )
 
     def __init__(
         self,
@@ -73,9 +75,13 @@ class Signature:
         kwargs: Mapping[str, Any],
         inputs: tuple[ArrayType, ...],
         scalars: int,
+        rule: Any = None,
     ):
+        """`rule` is what `emit` is made of, if not itself: two of one rule differ in their arguments only."""
         self.name = name
         self.emit = emit
+        self.rule = rule or emit
+        self.structure: Any = None
         self.args = args
         self.kwargs = kwargs
         self.inputs = inputs
@@ -107,10 +113,20 @@ class Signature:
         """The types of its inputs, the generator's state included."""
         return (*self.inputs, self.outputs[-1]) if self.random else self.inputs
 
-    def build(self, graph: Graph, inputs: Sequence[Instruction], scalars: Sequence[Instruction]) -> Any:
-        """Adds its instructions; what it returns. Raises NeedsConstants where numbers cannot be arguments."""
-        args = [_filled(graph, each, inputs, scalars) for each in self.args]
-        kwargs = {name: _filled(graph, each, inputs, scalars) for name, each in self.kwargs.items()}
+    def build(
+        self,
+        graph: Graph,
+        inputs: Sequence[Instruction],
+        scalars: Sequence[Instruction],
+        given: tuple[Sequence[Any], Mapping[str, Any]] | None = None,
+    ) -> Any:
+        """Adds its instructions; what it returns. Raises NeedsConstants where numbers cannot be arguments.
+
+        `given` are arguments with other numbers in them.
+        """
+        own_args, own_kwargs = given or (self.args, self.kwargs)
+        args = [_filled(graph, each, inputs, scalars) for each in own_args]
+        kwargs = {name: _filled(graph, each, inputs, scalars) for name, each in own_kwargs.items()}
         try:
             return self.emit(graph, args, kwargs)
         except Exception as error:

@@ -23,6 +23,7 @@ from xloom.torch.metrics import METRICS
 
 if TYPE_CHECKING:
     from xloom.torch.lazy.recording.signature import Signature
+    from xloom.torch.lazy.recording.sized_program import OfOneSize
     from xloom.torch.lazy.recording.trace_program import TraceProgram
 
 
@@ -61,7 +62,7 @@ class Node:
         self.next: dict[tuple, Node] = {}
         self.numbered: set[tuple] = set()
         """The steps from here that have numbers which may change, without those."""
-        self.programs: dict[tuple[int, ...], TraceProgram] = {}
+        self.programs: dict[tuple[int, ...], TraceProgram | OfOneSize] = {}
         self.twin: Node | None = None
         """The node of an earlier path that differs from the path to here in numbers only."""
         self.ends = False
@@ -92,6 +93,8 @@ class Trace:
         """Called when an operator was recorded, in eager mode."""
         self.run: Callable[[], None] | None = None
         """Runs what was recorded, where that may be done before it is asked for."""
+        self.of_own_sizes: set[tuple[str, Source | None]] = set()
+        """Operators, by name and line, of paths that differ in sizes and could not share a program."""
         self.roots: dict[str, Node] = {}
         self.nodes = self.programs = 0
         self.epoch = 0
@@ -150,9 +153,12 @@ class Trace:
     def _before_it_grew(self, signature: Signature, refs: list[int], source: Source | None) -> list[Signature]:
         """Operators of that line that were here before and differ in sizes of arguments, as of tokens that become more.
 
-        What comes before it need not be compiled once more, nor what follows if its result is as large.
+        What comes before it need not be compiled once more, nor what follows if its result is as large. Where sizes
+        share programs, none of that is.
         """
         if self.run is None or self.keeps_numbers:  # passes are to see all of a program
+            return []
+        if (signature.name, source) not in self.of_own_sizes:
             return []
         found = []
         for each in self.node.next.values():

@@ -14,7 +14,7 @@ from xloom.hlo.attributes import Metadata, SliceDimension
 from xloom.hlo.builder import Builder
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.hlo.shape import array_shape
+from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt.buffer import Buffer
 from xloom.torch.lazy.operators.outside import outside_dispatch
 from xloom.torch.lazy.recording import donation, passes
@@ -27,11 +27,11 @@ from xloom.torch.metrics import METRICS
 class TraceProgram:
     """A compiled path that gives some of its results."""
 
-    def __init__(self, node: Node, outputs: tuple[int, ...], free: Iterable[int] = ()):
-        """`free` are the numbers of donated arguments, the first time that it runs."""
+    def __init__(self, module: Module, outputs: tuple[int, ...], free: Iterable[int] = ()):
+        """`module` is what `build` gives; `free` are the numbers of donated arguments, the first time that it runs."""
         start = time.perf_counter()
         self.outputs = outputs
-        self.module = build(node, outputs)
+        self.module = module
         passes.apply(self.module)
         self._given_away = donation.alias(self.module, free)
         self.executable = device_client.client().compile(self.module)
@@ -39,8 +39,8 @@ class TraceProgram:
         METRICS.programs += 1
         METRICS.compile_seconds += time.perf_counter() - start
 
-    def run(self, arguments: Sequence[Buffer], scalars: np.ndarray) -> list[Buffer]:
-        """Starts it; the results, which need not be there yet."""
+    def run(self, arguments: Sequence[Buffer], scalars: np.ndarray, size: int | None = None) -> list[Buffer]:
+        """Starts it, for a size if it takes one; the results, which need not be there yet."""
         METRICS.runs += 1
         kept: Sequence[int] = ()
         if self._given_away:
@@ -48,6 +48,8 @@ class TraceProgram:
             kept = [number for number in self._given_away if number not in free]
             METRICS.donated += len(free)
         given = [*arguments, device_client.on_device(scalars)] if scalars.size else list(arguments)
+        if size is not None:
+            given.append(device_client.on_device(np.array(size, np.int32)))
         with outside_dispatch() if self._calls else nullcontext():  # the calls may be torch's
             (results,) = self.executable.launch([given], not_donated=kept)
         device_client.throttle(results.done)
@@ -59,17 +61,26 @@ class TraceProgram:
         return results.buffers
 
 
-def build(node: Node, outputs: Sequence[int], name: str = "xla") -> Module:
-    """The module of the path to `node`: its arguments, then the numbers as one vector; a tuple of `outputs`."""
+def build(
+    node: Node,
+    outputs: Sequence[int],
+    name: str = "xla",
+    shapes: Sequence[Shape] | None = None,
+    given: Sequence[Any] | None = None,
+) -> Module:
+    """The module of the path to `node`: its arguments, then the numbers as one vector; a tuple of `outputs`.
+
+    With other `shapes` of arguments, and what else each operator of the path is `given`, that of other sizes.
+    """
     b = Builder(name, source_lines=False)
     path = node.path()
-    arguments = [b.parameter(each) for each in _argument_shapes(path)]
+    arguments = [b.parameter(each) for each in (argument_shapes(path) if shapes is None else shapes)]
     count = sum(recorded.signature.scalars for recorded in path if recorded.signature is not None)
     packed = b.parameter(array_shape(dt.f64, (count,)), "scalars") if count else None
     graph = Graph(b)
     results: list[Instruction] = []
     used = 0
-    for recorded in path:
+    for recorded, own in zip(path, given or [None] * len(path), strict=True):
         signature = recorded.signature
         assert signature is not None
         inputs = [results[ref] if ref >= 0 else arguments[~ref] for ref in recorded.refs]
@@ -77,7 +88,7 @@ def build(node: Node, outputs: Sequence[int], name: str = "xla") -> Module:
         graph.state = inputs.pop() if signature.random else None
         scalars = [_element(graph, packed, used + k) for k in range(signature.scalars)]
         used += signature.scalars
-        found = signature.build(graph, inputs, scalars)
+        found = signature.build(graph, inputs, scalars, own)
         results.extend([found] if signature.places is None else [each for each in found if each is not None])
         if signature.random:
             assert graph.state is not None
@@ -85,8 +96,9 @@ def build(node: Node, outputs: Sequence[int], name: str = "xla") -> Module:
     return b.build(b.tuple(*[results[k] for k in outputs]))
 
 
-def _argument_shapes(path: Sequence[Node]) -> list[Any]:
-    shapes: list[Any] = []
+def argument_shapes(path: Sequence[Node]) -> list[Shape]:
+    """Those of the arguments of a path, in order."""
+    shapes: list[Shape] = []
     for recorded in path:
         assert recorded.signature is not None
         types = recorded.signature.input_types()

@@ -45,6 +45,11 @@ def hardware() -> str:
     return "CUDA" if client().platform_name == PJRT_PLATFORM else "CPU"
 
 
+def is_host() -> bool:
+    """Whether its memory is the host's."""
+    return client().addressable_devices[0].default_memory.is_host
+
+
 def use(new: Client) -> None:
     """Has what comes run on another client, whose memory is the same."""
     _clients.append(new)

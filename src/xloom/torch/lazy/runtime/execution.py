@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xloom.pjrt.buffer import Buffer
-from xloom.torch.lazy.recording import donation, log, recompiles
+from xloom.torch.lazy.recording import donation, log, recompiles, sized_program
+from xloom.torch.lazy.recording.sized_program import OfOneSize
 from xloom.torch.lazy.recording.trace import TRACE, Trace, Value
-from xloom.torch.lazy.recording.trace_program import TraceProgram
+from xloom.torch.lazy.recording.trace_program import TraceProgram, build
 from xloom.torch.lazy.runtime import held_memory
+from xloom.torch.metrics import METRICS
 
 
 def flush() -> None:
@@ -45,15 +47,19 @@ def _start(trace: Trace, live: list[Value]) -> None:
     wanted = tuple([value.index for value in live])
     program = trace.node.programs.get(wanted) or _wider(trace, wanted)
     if program is None:
-        reason = recompiles.explain(trace, wanted)
+        reason, known = recompiles.explain(trace, wanted), METRICS.programs
         try:
-            free = donation.unused(trace.arguments, range(len(trace.arguments)))
-            program = trace.node.programs[wanted] = TraceProgram(trace.node, wanted, free)
+            program = sized_program.find(trace, wanted)
+            if program is None:
+                free = donation.unused(trace.arguments, range(len(trace.arguments)))
+                program = TraceProgram(build(trace.node, wanted), wanted, free)
+            trace.node.programs[wanted] = program
         except BaseException:
             trace.begin()  # what cannot be compiled is not tried again with all that follows
             raise
         trace.programs += 1
-        recompiles.note(program, trace.node, reason)
+        if METRICS.programs > known:
+            recompiles.note(program, trace.node, reason)
     trace.node.used = trace.epoch
     try:
         buffers = program.run(trace.arguments, trace.packed_scalars())
@@ -65,7 +71,7 @@ def _start(trace: Trace, live: list[Value]) -> None:
     _give(live, wanted, program, buffers)
 
 
-def _give(live: list[Value], wanted: tuple[int, ...], program: TraceProgram, buffers: list[Buffer]) -> None:
+def _give(live: list[Value], wanted: tuple[int, ...], program: TraceProgram | OfOneSize, buffers: list[Buffer]) -> None:
     at = {index: k for k, index in enumerate(program.outputs)} if program.outputs != wanted else None
     for k, value in enumerate(live):
         buffer = buffers[k if at is None else at[value.index]]
@@ -73,7 +79,7 @@ def _give(live: list[Value], wanted: tuple[int, ...], program: TraceProgram, buf
         held_memory.hold(value.type, buffer)
 
 
-def _wider(trace: Trace, wanted: tuple[int, ...]) -> TraceProgram | None:
+def _wider(trace: Trace, wanted: tuple[int, ...]) -> TraceProgram | OfOneSize | None:
     """A program that gives what is wanted and little else; so the garbage collector's whims compile nothing."""
     for outputs, program in trace.node.programs.items():
         if len(outputs) <= len(wanted) + 8 and set(outputs).issuperset(wanted):

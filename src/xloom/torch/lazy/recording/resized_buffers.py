@@ -1,0 +1,58 @@
+"""Arrays in larger ones, and out of them, once they are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from xloom.hlo.shape import Shape, array_shape
+from xloom.passes.dynamic.resizable import Extent
+from xloom.passes.dynamic.sizes import Affine
+from xloom.pjrt.buffer import Buffer
+from xloom.pjrt.future import Future
+
+
+def at_bounds(buffer: Buffer, dims: Mapping[int, Affine], bound: int) -> Buffer:
+    """The array with zeros behind it, along the dimensions that depend on a size."""
+    own = buffer.shape
+    wanted = [dims[d].at(bound) if d in dims else n for d, n in enumerate(own.dims)]
+
+    def put(array: np.ndarray) -> np.ndarray:
+        out = np.zeros(wanted, array.dtype)
+        out[tuple(map(slice, array.shape))] = array
+        return out
+
+    return _moved(buffer, array_shape(own.dtype, wanted), put)
+
+
+def cut(buffer: Buffer, extents: Mapping[int, Extent], size: int) -> Buffer:
+    """What is there of an array at its bounds for one size."""
+    own = buffer.shape
+    dims = list(own.dims)
+    for d, extent in extents.items():
+        dims[d] = extent.size.at(size) * (1 if extent.period is None else dims[d] // extent.period)
+
+    def take(array: np.ndarray) -> np.ndarray:
+        for d, extent in extents.items():
+            here, rest = array.shape[:d], array.shape[d + 1 :]
+            rows = (-1, extent.period) if extent.period is not None else (1, array.shape[d])
+            array = array.reshape(*here, *rows, *rest)
+            array = array[(slice(None),) * (d + 1) + (slice(extent.size.at(size)),)]
+            array = array.reshape(*here, -1, *rest)
+        return np.ascontiguousarray(array)
+
+    return _moved(buffer, array_shape(own.dtype, dims), take)
+
+
+def _moved(buffer: Buffer, shape: Shape, move: Callable[[np.ndarray], np.ndarray]) -> Buffer:
+    future = Future()
+
+    def begin(source: Future) -> None:
+        try:
+            future.set(buffer.memory_space.put(move(buffer.on_host(source.result()))))
+        except BaseException as error:  # what went wrong before, or memory that is full
+            future.fail(error)
+
+    buffer.ready.on_ready(begin)
+    return Buffer(shape, buffer.memory_space, future)
