@@ -290,3 +290,22 @@ def test_ranges_are_made_without_torchs_kernels_on_the_host(monkeypatch):
     for found, wanted in zip(ranges("xla"), expected, strict=True):
         assert found.stride() == wanted.stride()
         assert torch.equal(found.cpu(), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # by torch's own forward mode
+def test_linear_has_derivatives_in_forward_mode():
+    """Autograd has none of it where a device has a kernel of its own; that is one operator before and after."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    x = torch.randn(2, 3)
+
+    def derivatives(x):
+        tangent = torch.func.jvp(model, (x,), (x * 2,))[1]
+        return [tangent, torch.func.jacfwd(model)(x), torch.func.hessian(lambda row: model(row).sum())(x[0])]
+
+    expected = derivatives(x)
+    model.to("xla")
+    for ours, theirs in zip(derivatives(x.to("xla")), expected, strict=True):
+        torch.testing.assert_close(ours.detach().cpu(), theirs.detach())
+    before = METRICS.operators
+    model[0](x.to("xla"))
+    assert METRICS.operators == before + 1

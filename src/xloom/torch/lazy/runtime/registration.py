@@ -12,7 +12,15 @@ from torch.optim.optimizer import _foreach_supported_types, register_optimizer_s
 
 from xloom.torch.lazy.operators import attention, autocast, host_arguments, other_layouts, ranges
 from xloom.torch.lazy.recording import dispatch, table
-from xloom.torch.lazy.runtime import accelerator, device_module, dynamo, generators, loaded_memory, transfer
+from xloom.torch.lazy.runtime import (
+    accelerator,
+    device_module,
+    dynamo,
+    forward_mode,
+    generators,
+    loaded_memory,
+    transfer,
+)
 from xloom.torch.lazy.runtime.execution import flush
 from xloom.torch.lazy.tensor import conversion_methods, moved_parameters, tensor, uninitialized
 from xloom.torch.lazy.views import in_place
@@ -106,7 +114,7 @@ def register() -> None:
     library.impl("_local_scalar_dense", transfer.number, "PrivateUse1")
     library.impl("_efficientzerotensor", transfer.empty, "PrivateUse1")
     # with a kernel for the device it is one operator to autograd, and so is its gradient
-    library.impl("linear", _linear, "PrivateUse1")
+    forward_mode.register(_linear)
     split = host_arguments.tensor_split
     library.impl("tensor_split.tensor_indices_or_sections", split, "AutogradPrivateUse1")
     loss = host_arguments.reduced_ctc_loss
