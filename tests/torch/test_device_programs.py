@@ -391,6 +391,22 @@ def test_a_size_that_memory_was_made_for_bounds_the_program():
     assert not METRICS.own_sizes
 
 
+def test_windows_of_tokens_that_become_more_share_programs():
+    """As in looking for what was said before: short windows are parts, put together."""
+    programs = METRICS.programs
+    for size in range(9, 20):
+        tokens = torch.randn(2, size)
+        both = []
+        for each in (tokens.to("xla"), tokens):
+            windows = each.unfold(1, 3, 1)
+            both.append((windows * windows.sum(1, keepdim=True)).sum((1, 2)).cpu())
+        torch.testing.assert_close(*both)
+    assert METRICS.programs <= programs + 4
+    x = torch.randn(2, 9, 3)
+    for window in ((1, 8, 1), (-2, 4, 3), (0, 1, 1)):
+        assert torch.equal(x.to("xla").unfold(*window).cpu(), x.unfold(*window))
+
+
 def test_random_numbers_of_a_size_are_those_of_its_own_program():
     def drawn(size):
         x = torch.ones(size).to("xla")

@@ -72,6 +72,10 @@ def view_metas(
                 lambda base: apply(_expand, base, type.dims), _refused if type.size else lambda base, _: base.read()
             )
         ]
+    if name == "unfold" and rest[1] <= _FEW_OF_A_WINDOW and results[0].type.size:
+        dim, size, step = rest
+        (meta,) = [_elements(source, result) for result in results]
+        return [meta._replace(forward=lambda base: apply(_windows, base, dim % len(dims), size, step))]
     starts = _starts(op, dims, rest, kwargs, results)
     if starts is not None:
         return [_box(dims, result.type.dims, *start) for result, start in zip(results, starts, strict=True)]
@@ -198,6 +202,11 @@ def _box(dims: tuple[int, ...], to: tuple[int, ...], dim: int, start: int, step:
     )
 
 
+_FEW_OF_A_WINDOW = 8
+"""So many elements of windows are put together; more are gathered by where they lie, which is another program for each
+size."""
+
+
 def _elements(source: Geometry, result: Geometry) -> ViewMeta:
     """Any view at all, by the addresses of its elements."""
     steps = zip(result.type.dims, result.type.strides, strict=True)
@@ -257,6 +266,14 @@ def _taken(
         start = 0
     limit = start + length
     return g.reshape_to(g.slice_along(base, dim, start, limit, step), dims)
+
+
+def _windows(g: Graph, base: Instruction, dim: int, size: int, step: int) -> Instruction:
+    """All windows of that many elements along a dimension: the first element of each, the second one, and so on."""
+    count = (base.shape.dims[dim] - size) // step + 1
+    parts = [g.slice_along(base, dim, k, k + (count - 1) * step + 1, step) for k in range(size)]
+    rows = [g.reshape_to(part, (*part.shape.dims, 1)) for part in parts]
+    return g.concat(rows, len(base.shape.dims))
 
 
 def _corner(g: Graph, rank: int, dim: int, start: int | Scalar) -> list[Instruction]:
