@@ -44,6 +44,8 @@ class SizedProgram:
         (self.bound, largest), (self.least, _), *_ = samples
         made = resizable(samples, position=len(largest.entry.parameters))
         free = donation.unused(arguments, range(len(arguments)))
+        if donation.alias(largest.clone(""), [k for k in free if made.parameters[k]]):
+            raise LoweringError("memory of another size is updated in place, not copied to a bound and back")
         self.program = TraceProgram(made.module, outputs, free)
         self._padded = [(k, dims) for k, dims in enumerate(made.parameters[: len(arguments)]) if dims]
         self._extents = [(k, extents) for k, extents in enumerate(made.results) if extents]
