@@ -1,5 +1,7 @@
 """Weights of bf16 that stay as they are come in the tiles that AMX multiplies."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +19,7 @@ AMX = target_named("x86-64-v4-amx")
 has_tiles = pytest.mark.skipif(not host_level().has_tiles, reason="no AMX, or a process may not use it")
 
 
-def in_tiles(text, monkeypatch):
+def in_tiles(text, monkeypatch) -> Any:
     """A program whose second parameter is such weights, and what is computed of these before."""
     monkeypatch.setattr(weight_tiles, "process_target", lambda: AMX)
     module = xl.parse(text)
@@ -95,12 +97,12 @@ def test_what_is_no_whole_number_of_tiles_stays(m, k, n, monkeypatch):
 def test_networks(monkeypatch):
     torch._dynamo.reset()
     torch.manual_seed(0)
-    layers = nn.Conv2d(64, 128, 1), nn.GELU(), nn.Conv2d(128, 64, 1, bias=False), nn.Flatten(2), nn.Linear(144, 96)
+    layers: Any = nn.Conv2d(64, 128, 1), nn.GELU(), nn.Conv2d(128, 64, 1, bias=False), nn.Flatten(2), nn.Linear(144, 96)
     model, x = nn.Sequential(*layers).eval().bfloat16(), torch.randn(2, 64, 12, 12).bfloat16()
     compiled = torch.compile(model, backend="xloom")
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), model(x), rtol=0.05, atol=0.02)
-        model[0].weight.mul_(2)
+        layers[0].weight.mul_(2)
         torch.testing.assert_close(compiled(x), model(x), rtol=0.05, atol=0.02)
 
 
