@@ -34,6 +34,7 @@ SEEN = 8
 """So many sizes are remembered to find the formula by."""
 FAMILIES = 512
 """How many structures of paths are remembered; the least recently used one goes."""
+_OTHERWISE = "each size has a program of its own"
 
 
 class SizedProgram:
@@ -45,7 +46,9 @@ class SizedProgram:
         made = resizable(samples, position=len(largest.entry.parameters))
         free = donation.unused(arguments, range(len(arguments)))
         if donation.alias(largest.clone(""), [k for k in free if made.parameters[k]]):
-            raise LoweringError("memory of another size is updated in place, not copied to a bound and back")
+            raise LoweringError(
+                "memory of another size is updated in place, not copied to a bound and back", hint=_OTHERWISE
+            )
         self.program = TraceProgram(made.module, outputs, free)
         self._padded = [(k, dims) for k, dims in enumerate(made.parameters[: len(arguments)]) if dims]
         self._extents = [(k, extents) for k, extents in enumerate(made.results) if extents]
@@ -99,12 +102,12 @@ class _Formula:
         """Sizes that show what depends on one, of which no array is empty that is not always so."""
         scale, offset = self.scale[:dims], self.offset[:dims]
         if (scale < 0).any():
-            raise LoweringError("an array becomes smaller where another one becomes larger")
+            raise LoweringError("an array becomes smaller where another one becomes larger", hint=_OTHERWISE)
         grows = scale > 0
         least = max(least, *(-(-(1 - offset[grows]) // scale[grows])).tolist())
         between = max(bound - 3, least + 1)
         if not between < bound:
-            raise LoweringError("there are too few sizes below the bound")
+            raise LoweringError("there are too few sizes below the bound", hint=_OTHERWISE)
         return [bound, least, between]
 
 
@@ -220,4 +223,4 @@ def _refuse_drawn(modules: Sequence[Module]) -> None:
     """Raises LoweringError where a larger size draws more random numbers: which they are depends on how many."""
     drawn = [[i.shape for i in module.instructions if i.opcode == "rng-bit-generator"] for module in modules]
     if any(shapes != drawn[0] for shapes in drawn[1:]):
-        raise LoweringError("random numbers of another size are others")
+        raise LoweringError("random numbers of another size are others", hint=_OTHERWISE)
