@@ -110,25 +110,24 @@ def made_whole(kernel: Kernel, array: Array, size: int) -> Array:
     if not array.is_made:
         return array
     copy = new_array(kernel, array.dtype, size)
-    with kernel.phase(-(-size // _RUN), 1 << 15 // _RUN) as phase:
-        b = phase.b
-        with rolled(b, phase.begin, phase.end) as item:
-            first = b.mul(item, i64(_RUN))
-            length = at_most(b, b.sub(i64(size), first), _RUN)
-            target = element_pointer(b, copy.pointer(phase), array.dtype, first)
-            call_lines(b, array.pointer(phase), [target, i64(0), first, i64(0), i64(1), length])
+    _called_on_runs(kernel, array, size, copy)
     return copy
 
 
 def given_whole(kernel: Kernel, sums: Array, size: int, target: Array) -> None:
     """A phase that gives sums, which are in memory, to the epilogue of the output."""
+    _called_on_runs(kernel, target, size, sums)
+
+
+def _called_on_runs(kernel: Kernel, called: Array, size: int, other: Array) -> None:
+    """A phase that calls the function of an array on runs of another one, which lies whole in memory."""
     with kernel.phase(-(-size // _RUN), 1 << 15 // _RUN) as phase:
         b = phase.b
         with rolled(b, phase.begin, phase.end) as item:
             first = b.mul(item, i64(_RUN))
             length = at_most(b, b.sub(i64(size), first), _RUN)
-            source = element_pointer(b, sums.pointer(phase), sums.dtype, first)
-            call_lines(b, target.pointer(phase), [source, i64(0), first, i64(0), i64(1), length])
+            run = element_pointer(b, other.pointer(phase), other.dtype, first)
+            call_lines(b, called.pointer(phase), [run, i64(0), first, i64(0), i64(1), length])
 
 
 def cleared(kernel: Kernel, array: Array, size: int) -> None:
