@@ -32,12 +32,13 @@ class NarrowOperands(Pass):
 # f(convert(x), convert(y)) == f(x, y); with sums in f32, of bf16
 @rule("dot", "convolution")
 def _narrowed(i: Instruction, rw: Rewriter) -> Instruction | None:
-    if i.shape.dtype is not f32 or i.backend_config or not all(map(_is_widened, i.operands)):
+    if i.shape.dtype is not f32 or i.backend_config or not all(map(is_widened, i.operands)):
         return None
     if i.opcode == "convolution" and max(i["feature_group_count"], i["batch_group_count"]) > 1:
         return None
     return rw.make(i.opcode, i.shape, [o.operands[0] for o in i.operands], **i.attrs)
 
 
-def _is_widened(i: Instruction) -> bool:
+def is_widened(i: Instruction) -> bool:
+    """True of bf16 that is converted to a wider type."""
     return i.opcode == "convert" and i.operands[0].shape.dtype is bf16

@@ -13,6 +13,7 @@ from math import prod
 
 from xloom.codegen.fusion.custom_fusion import fuse
 from xloom.codegen.fusion.producer_consumer import is_fusible
+from xloom.codegen.thresholds import FEW_ROWS
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import f32, s32
 from xloom.hlo.instruction import Instruction
@@ -21,8 +22,8 @@ from xloom.passes.base import Pass, register
 
 _LEAST = 1 << 14
 """Sums: fewer stay in the first cache anyway."""
-_ROWS, _COLUMNS = 65, 32
-"""At least: fewer rows are multiplied in another way, at the speed at which memory gives the matrix."""
+_COLUMNS = 32
+"""Of the result, at least."""
 _MOST = 40
 """Instructions in what is done to a sum."""
 _TYPES = frozenset(["bf16", "s8", "u8"])
@@ -71,7 +72,7 @@ def _is_worth_it(product: Instruction) -> bool:
         known = (*product["rhs_batch_dims"], *product["rhs_contracting_dims"])
         columns = prod(n for d, n in enumerate(right.dims) if d not in known)
         batch = prod(left.dims[d] for d in product["lhs_batch_dims"])
-    return columns >= _COLUMNS and product.shape.size // columns // batch >= _ROWS
+    return columns >= _COLUMNS and product.shape.size // columns // batch > FEW_ROWS
 
 
 def _epilogue(

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from xloom.codegen.thresholds import FEW_ROWS
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import bf16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.llvm.target import process_target
+from xloom.passes.narrow_operands import is_widened
 from xloom.passes.rewrite import Rewriter
 from xloom.torch.frozen.division import computed_of
 
 _SIDE, _LINES, _PACKED = 32, 16, 2
 """Columns of a pair of tiles, and elements of the depth of both; packed ones of a tile; elements of each."""
-_LEAST_ROWS = 65
-"""That meet the weights: for fewer, kernels read them as they lie."""
 
 
 def put_in_tiles(computation: Computation, static: Collection[int]) -> None:
@@ -35,7 +35,7 @@ def put_in_tiles(computation: Computation, static: Collection[int]) -> None:
 
 
 def _in_tiles(i: Instruction, rewriter: Rewriter) -> Instruction | None:
-    if i.shape.dtype is not f32 or i.backend_config or not all(map(_is_widened, i.operands)):
+    if i.shape.dtype is not f32 or i.backend_config or not all(map(is_widened, i.operands)):
         return None
     x, w = (o.operands[0] for o in i.operands)
     order = _order_of_weights(i)
@@ -43,7 +43,7 @@ def _in_tiles(i: Instruction, rewriter: Rewriter) -> Instruction | None:
         return None
     depth, columns = (w.shape.dims[d] for d in order)
     rows = i.shape.size // columns
-    if rows < _LEAST_ROWS or any(n % _SIDE or n == _SIDE for n in (depth, columns)):
+    if rows <= FEW_ROWS or any(n % _SIDE or n == _SIDE for n in (depth, columns)):
         return None
     make = rewriter.make
     steps, pairs = depth // _SIDE, columns // _SIDE
@@ -65,6 +65,7 @@ def _in_tiles(i: Instruction, rewriter: Rewriter) -> Instruction | None:
         lhs_batch_dims=(),
         rhs_batch_dims=(),
     )
+    product.metadata = i.metadata
     return make("reshape", i.shape, [product])
 
 
@@ -85,7 +86,3 @@ def _order_of_weights(i: Instruction) -> Sequence[int] | None:
     if i.operands[0].shape.dims[:-1] != i.shape.dims[:-1] or any(d.size > 1 or d.padding_low for d in i["window"]):
         return None
     return labels.kernel_input_feature, labels.kernel_output_feature
-
-
-def _is_widened(i: Instruction) -> bool:
-    return i.opcode == "convert" and i.operands[0].shape.dtype is bf16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
 
 from xloom.cpu.kernel_modules.choices import chosen as strategy_chosen
 from xloom.cpu.kernel_modules.kernel import Kernel
@@ -42,55 +43,51 @@ from xloom.llvm import symbolic_dimension
 from xloom.llvm.pass_pipeline import PassPipeline
 
 
+class _Case(NamedTuple):
+    """A convolution of arrays of certain sizes: its input, kernel and output."""
+
+    instruction: Instruction
+    arithmetic: Arithmetic
+    problem: Convolution
+    dims: tuple[Spatial, ...]
+    groups: int
+    lhs: Shape
+    rhs: Shape
+    out: Shape
+
+
 def emit(kernel: Kernel, instruction: Instruction) -> None:
-    """Forms the sums, and makes NaN of those for which zeros beside the input meet what is not finite."""
+    """Multiplies tiles where that can be; else forms all sums, which go to an epilogue then if there is one."""
     kernel.pipeline = PassPipeline.TILES
     arrays = *kernel.operands, *kernel.outputs
     *sizes, (groups,) = kernel.problem or [*(s.dims for s in arrays), (instruction["feature_group_count"],)]
     lhs, rhs, out = (Shape(s.dtype, dims) for s, dims in zip(arrays, sizes, strict=True))
-    y = Array("output", 0, out.dtype, has_epilogue=kernel.has_epilogue)
-    size = prod(out.dims)
-    if 0 in (*lhs.dims, *rhs.dims, *out.dims):
-        sums = new_array(kernel, out.dtype, size) if y.has_epilogue else y
-        cleared(kernel, sums, size)
-        if sums is not y:
-            given_whole(kernel, sums, size, y)
-        return
-    labels, window = instruction["dim_labels"], instruction["window"]
-    arithmetic = Arithmetic(accumulator(out.dtype), kernel.target)
-    x, w = (Array("operand", k, s.dtype) for k, s in enumerate((lhs, rhs)))
-    dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, labels.input_spatial, strict=True))
-    problem = _problem(instruction, groups, (lhs, rhs, out), dims, [0] * lhs.rank, row_major(lhs.dims))
-    shapes = groups, lhs, rhs, out
-    if _is_multiplied_by_tiles(kernel, instruction, arithmetic, problem, dims, shapes, (x, w, y)):
-        return  # and all zeros were multiplied
+    y, size = Array("output", 0, out.dtype, has_epilogue=kernel.has_epilogue), prod(out.dims)
+    case = None
+    if 0 not in (*rhs.dims, *out.dims):
+        window, positions = instruction["window"], instruction["dim_labels"].input_spatial
+        dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, positions, strict=True))
+        problem = _problem(instruction, groups, (lhs, rhs, out), dims, [0] * lhs.rank, row_major(lhs.dims))
+        arithmetic = Arithmetic(accumulator(out.dtype), kernel.target)
+        case = _Case(instruction, arithmetic, problem, dims, groups, lhs, rhs, out)
+        if _is_multiplied_by_tiles(kernel, case, y):
+            return  # and all zeros beside the input were multiplied
     sums = new_array(kernel, out.dtype, size) if y.has_epilogue else y
-    x, w = (readable(kernel, arithmetic, a, prod(s.dims)) for a, s in ((x, lhs), (w, rhs)))
-    _form_sums(kernel, instruction, arithmetic, problem, dims, shapes, (x, w, sums))
-    is_whole = any(s.dtype.kind not in (Kind.FLOAT, Kind.COMPLEX) for s in (rhs, out))
-    if not is_whole and (_reaches_out(lhs, labels, dims) or any(d.base_dilation > 1 for d in window)):
-        spatial_dims = zip(labels.input_spatial, labels.output_spatial, strict=True)
-        spatial_sizes = [(lhs.dims[p], out.dims[q]) for p, q in spatial_dims]
-        multiply_zeros(kernel, arithmetic, problem, window, spatial_sizes, (w, sums))
+    if case is None:
+        cleared(kernel, sums, size)
+    else:
+        _form_all_sums(kernel, case, sums)
     if sums is not y:
         given_whole(kernel, sums, size, y)
 
 
-def _is_multiplied_by_tiles(
-    kernel: Kernel,
-    instruction: Instruction,
-    arithmetic: Arithmetic,
-    problem: Convolution,
-    dims: tuple[Spatial, ...],
-    shapes: tuple[int, Shape, Shape, Shape],
-    arrays: tuple[Array, Array, Array],
-) -> bool:
+def _is_multiplied_by_tiles(kernel: Kernel, case: _Case, y: Array) -> bool:
     """Multiplies by AMX where that can be, with a copy of the input that has the zeros beside it; True if it did."""
-    groups, lhs, rhs, out = shapes
-    x, w, y = arrays
+    instruction, arithmetic, problem, dims, groups, lhs, rhs, out = case
     labels = instruction["dim_labels"]
+    x, w = (Array("operand", k, s.dtype) for k, s in enumerate((lhs, rhs)))
     order = _tiled_order(arithmetic, instruction, problem, lhs, (x, w))
-    if order is None or any(d.base_dilation > 1 for d in instruction["window"]):
+    if order is None or 0 in lhs.dims or any(d.base_dilation > 1 for d in instruction["window"]):
         return False
     extents, whole = _met(lhs, labels, dims), problem
     if _reaches_out(lhs, labels, dims) or order[-1] != lhs.rank - 1:
@@ -107,17 +104,26 @@ def _is_multiplied_by_tiles(
     return True
 
 
-def _form_sums(
-    kernel: Kernel,
-    instruction: Instruction,
-    arithmetic: Arithmetic,
-    problem: Convolution,
-    dims: tuple[Spatial, ...],
-    shapes: tuple[int, Shape, Shape, Shape],
-    arrays: tuple[Array, Array, Array],
-) -> None:
+def _form_all_sums(kernel: Kernel, case: _Case, y: Array) -> None:
+    """Forms the sums, and makes NaN of those for which zeros beside the input meet what is not finite."""
+    instruction, arithmetic, problem, dims, _, lhs, rhs, out = case
+    labels, window = instruction["dim_labels"], instruction["window"]
+    w = readable(kernel, arithmetic, Array("operand", 1, rhs.dtype), prod(rhs.dims))
+    if 0 in lhs.dims:
+        cleared(kernel, y, prod(out.dims))
+    else:
+        x = readable(kernel, arithmetic, Array("operand", 0, lhs.dtype), prod(lhs.dims))
+        _form_sums(kernel, case, (x, w, y))
+    is_whole = any(s.dtype.kind not in (Kind.FLOAT, Kind.COMPLEX) for s in (rhs, out))
+    if not is_whole and (_reaches_out(lhs, labels, dims) or any(d.base_dilation > 1 for d in window)):
+        spatial_dims = zip(labels.input_spatial, labels.output_spatial, strict=True)
+        spatial_sizes = [(lhs.dims[p], out.dims[q]) for p, q in spatial_dims]
+        multiply_zeros(kernel, arithmetic, problem, window, spatial_sizes, (w, y))
+
+
+def _form_sums(kernel: Kernel, case: _Case, arrays: tuple[Array, Array, Array]) -> None:
     """Copies the input and packs the kernel, where they are not read as they lie; then computes tiles of the output."""
-    groups, lhs, rhs, out = shapes
+    instruction, arithmetic, problem, dims, groups, lhs, rhs, out = case
     x, w, y = arrays
     labels, window = instruction["dim_labels"], instruction["window"]
     reaches_out = _reaches_out(lhs, labels, dims)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from llvmlite import ir
 
+from xloom.codegen.thresholds import FEW_ROWS
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.amx_packing import TilePacking
 from xloom.cpu.kernels.matmul.amx_product import (
@@ -44,8 +45,6 @@ from xloom.llvm.cache_lines import fetch
 from xloom.llvm.symbolic_dimension import greatest, least
 from xloom.llvm.types import I8, i64
 
-_FEW = 64
-"""Rows that meet each element of the matrix so seldom that memory takes the time."""
 _LEAST_ROWS, _LEAST_TURNED_ROWS = {2: 9, 1: 3}, {2: 5, 1: 3}
 """By an element's bytes: a matrix meets fewer rows as fast as memory gives it, without tiles."""
 _STEPS, _GROUP = 4, 32
@@ -65,7 +64,7 @@ def has_few_rows(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -
     if not arithmetic.target.has_tiles or not has_tile_product(a.dtype, b.dtype, arithmetic.dtype):
         return False
     rows, columns, depth = count(product.rows), count(product.columns), count(product.depth)
-    if rows > _FEW or columns < ROWS or rows * columns * depth < LEAST_PRODUCTS:
+    if rows > FEW_ROWS or columns < ROWS or rows * columns * depth < LEAST_PRODUCTS:
         return False
     if is_better_turned(product, a, b):
         return rows >= _LEAST_TURNED_ROWS[b.dtype.bytes]
