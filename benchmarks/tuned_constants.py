@@ -572,6 +572,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
     "stacks, which end without warning, and how far apart they are": (
         "cpu.runtime.threads.program_sharing_ir.REACH",
         "codegen.buffers.stack_budget.STACK_ARRAYS",
+        "cpu.entry.parallel_loops._MOST",
         "cpu.entry.function.STACK_POINTERS",
         "cpu.kernel_modules.kernel.STACK_SCRATCH",
         "cpu.kernels.convolution.edges._STACK_BYTES",

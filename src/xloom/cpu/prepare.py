@@ -20,6 +20,7 @@ from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 from xloom.passes.narrow_operands import NarrowOperands
+from xloom.passes.product_tiles import ProductTiling
 from xloom.passes.torch_linalg import TorchFactorisations
 
 _FIRST = (TorchFactorisations(MOST_PIVOTS, TALLEST),)
@@ -40,5 +41,6 @@ def prepared(module: Module, hooks: Sequence[Hook] = (), target: Target | None =
     first = _FIRST if active() is None else ()  # which watches calls as they are
     has_tiles = (target or process_target()).has_tiles
     products = (NarrowOperands(),) if has_tiles else ()
+    before = (*products, ProductTiling()) if has_tiles else ()
     epilogues = (EpilogueFusion(),) if has_tiles else ()
-    return preparation.prepared(module, hooks, (*products, *_OWN, *epilogues), first, products)
+    return preparation.prepared(module, hooks, (*products, *_OWN, *epilogues), first, before)

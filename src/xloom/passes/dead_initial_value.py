@@ -14,6 +14,7 @@ from xloom.passes.base import Pass, instructions_of, register
 from xloom.passes.dce import remove_keeping_order
 from xloom.passes.integer_ranges import whole
 from xloom.passes.loops import counted_trips, counting_of, in_each_iteration, initial, is_element
+from xloom.passes.product_blocking import BLOCKS
 from xloom.passes.rewrite import editable_computations
 
 _Callers = Mapping[Computation, Sequence[Instruction]]
@@ -94,6 +95,8 @@ def _stores_all(loop: Instruction, k: int, last: Instruction, trips: int) -> boo
     readers = [user for state in states for user in state.users if user["index"] == k]
     if readers != [array] or array.users != (last,) or len(starts) != array.shape.rank:
         return False
+    if loop.frontend_attributes.get(BLOCKS) == "true":
+        return True
     counting = counting_of(loop)
     cut = [d for d, (n, part) in enumerate(zip(array.shape.dims, update.shape.dims, strict=True)) if n != part]
     if counting is None or len(cut) != 1:

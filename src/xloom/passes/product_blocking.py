@@ -11,11 +11,14 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.base import Pass, register
+from xloom.passes.product_tiles import is_of_tiles
 from xloom.passes.replacement import replace_each
 from xloom.passes.rewrite import Rewriter, RuleTable
 from xloom.passes.row_region import Places, Result, RowRegion, block_count, key
 
 _COUNTER = array_shape(s32, ())
+BLOCKS = "xloom.blocks"
+"""The attribute of a loop whose iterations store blocks, of which its results consist: in any order, or at once."""
 
 
 @register
@@ -24,12 +27,14 @@ class ProductBlocking(Pass):
     """Rewrites attention, or any dot of rows that were made of a dot row by row, as a while loop over blocks of rows.
 
     It does so where the array between the two has `least` bytes and what else reads it can be part of the loop; a block
-    has `block` bytes and `rows` rows.
+    has `block` bytes and `rows` rows. One of products whose right operands are tiles, which need not be packed again
+    for each, has `tiled_block` bytes: what a thread keeps in its core's caches.
     """
 
     least: int = 1 << 22
     block: int = 1 << 21
     rows: int = 16
+    tiled_block: int = 400_000
 
     name = "product-blocking"
 
@@ -48,7 +53,8 @@ class ProductBlocking(Pass):
             if rows.opcode == "dot" or rows.shape.size * rows.shape.dtype.bytes < self.least:
                 continue
             for even in (False, True):  # what is added up is of even blocks
-                region = RowRegion(i, side, self.block, self.rows, even=even)
+                block = self.tiled_block if is_of_tiles(i) else self.block
+                region = RowRegion(i, side, block, self.rows, even=even)
                 if region.is_worth_it:
                     return _loop(region, i, rw)
         return None
@@ -65,6 +71,8 @@ def _loop(region: RowRegion, dot: Instruction, rw: Rewriter) -> Instruction:
     limit = block_count(region.axes)
     condition, body = _condition(module, state, limit), _body(region, module, state)
     whole = rw.make("while", state, [whole], condition=condition, body=body)
+    if not any(result.is_added for result in region.results.values()):
+        whole.frontend_attributes[BLOCKS] = "true"
     made = {i: rw.make("get-tuple-element", i.shape, [whole], index=1 + len(inputs) + k) for k, i in enumerate(results)}
     for i, value in made.items():
         if i is not dot:
@@ -159,7 +167,11 @@ class _Block:
             if i.opcode == "constant" and i.shape.is_scalar:
                 return self._rw.make("constant", i.shape, literal=i["literal"])
             return self._part(self._outside[i], places)
-        new = self._rw.make(i.opcode, self._shape(i, places), operands, **i.attrs)
+        attrs = i.attrs
+        if i.opcode == "slice":
+            cut = zip(i["slice"], self._shape(i, places).dims, strict=True)
+            attrs = {**attrs, "slice": tuple(s._replace(limit=n) if d in places else s for d, (s, n) in enumerate(cut))}
+        new = self._rw.make(i.opcode, self._shape(i, places), operands, **attrs)
         new.metadata = i.metadata
         if i.opcode != "iota" or i["iota_dimension"] not in places:
             return new

@@ -40,7 +40,7 @@ def _put(old: Instruction, new: Instruction, fresh: list[Instruction]) -> None:
         fresh.append(value)
     for instruction in fresh:
         instruction.metadata = old.metadata
-        instruction.frontend_attributes = dict(old.frontend_attributes)
+        instruction.frontend_attributes = {**old.frontend_attributes, **instruction.frontend_attributes}
     if value in fresh:
         value.sharding = old.sharding
         old.transfer_control_dependencies_to(value)

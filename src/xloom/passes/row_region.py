@@ -72,6 +72,11 @@ class RowRegion:
         rows = {axis.dimension: k for k, axis in enumerate(self.axes)}
         self.is_worth_it = bool(self.axes) and self._take_in(dot, side, rows) and self._is_closed()
 
+    @property
+    def dots(self) -> list[Instruction]:
+        """All products: those that read rows, and those that blocks of rows are made of."""
+        return [*self._dots, *(i for i in self._inside if i.opcode == "dot")]
+
     def is_inside(self, i: Instruction) -> bool:
         """True when the blocks compute it."""
         return i in self._inside and i not in self.outside
@@ -141,7 +146,9 @@ class RowRegion:
             return len(places) == len(self.axes)
         known = i.op.elementwise or i.opcode in ("broadcast", "iota", "transpose")
         if i.opcode == "reshape":
-            known = _long(i.shape) == _long(i.operands[0].shape)
+            known = places.keys() <= set(_renamed(i).values())
+        elif i.opcode in ("pad", "slice"):
+            known = all(i.shape.dims[d] == i.operands[0].shape.dims[d] for d in places)
         elif i.opcode == "reduce":
             known = len(i.operands) == 2
         return known and (len(places) == len(self.axes) or i.opcode in _CHEAP)
@@ -310,8 +317,17 @@ def _renamed(i: Instruction) -> dict[int, int]:
     if i.opcode == "reduce":
         kept = [d for d in range(i.operands[0].shape.rank) if d not in i["dimensions"]]
         return {d: k for k, d in enumerate(kept)}
-    long = [[d for d, n in enumerate(s.dims) if n != 1] for s in (i.operands[0].shape, i.shape)]
+    before, after = i.operands[0].shape, i.shape
+    if _long(before) != _long(after):
+        return {d: d for d in range(_common_dims(before, after))}
+    long = [[d for d, n in enumerate(s.dims) if n != 1] for s in (before, after)]
     return dict(zip(*long, strict=False))
+
+
+def _common_dims(before: Shape, after: Shape) -> int:
+    """How many dimensions two shapes begin with in common."""
+    pairs = zip(before.dims, after.dims, strict=False)
+    return next((d for d, (n, m) in enumerate(pairs) if n != m), min(before.rank, after.rank))
 
 
 def block_count(axes: Iterable[Axis]) -> int:

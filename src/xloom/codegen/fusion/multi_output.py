@@ -16,8 +16,10 @@ from xloom.codegen.loop_ir.nest import (
     loaded_values,
     loads_of,
     node_count,
+    nodes_of,
     reductions_of,
 )
+from xloom.codegen.loop_ir.nodes import If, Load, walk
 from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.codegen.schedule.order import Thunk, filled_late, freeing_first, reads_of
 from xloom.codegen.schedule.overwriting_last import overwriting_last
@@ -207,7 +209,7 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
         for node in loads_of(stage):
             if node.source[0] not in roots:
                 continue
-            if node.source not in made or not same_row(nest.outer, node.address, *made[node.source]):
+            if node.source not in made or not _reads_row(nest.outer, node, stage, *made[node.source]):
                 return f"it reads %{node.source[0].name} elsewhere than where the same iteration has written"
         for store in stage.stores:
             root, _ = store.target
@@ -217,10 +219,29 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
 
 def same_row(outer: list[Var], load: Affine, store: Affine, size: int) -> bool:
     """True when a load sees only the elements that the same iteration of the outer loops has stored."""
+    rest = _in_row(outer, load, store)
+    return rest is not None and rest.low >= 0 and rest.high < size
+
+
+def _in_row(outer: list[Var], load: Affine, store: Affine) -> Affine | None:
+    """Where a load lies in the row of the same iteration of the outer loops; None where it goes along others."""
     if any(load.factor(v) != store.factor(v) for v in outer):
+        return None
+    return Affine(load.const, tuple(t for t in load.terms if t[0] not in outer))
+
+
+def _reads_row(outer: list[Var], load: Load, stage: LoopBody, store: Affine, size: int) -> bool:
+    """`same_row`, also of a load that is done only where its index is in the row, as the stage's single guard says."""
+    if same_row(outer, load.address, store, size):
+        return True
+    index, guards = _in_row(outer, load.address, store), [node for node in nodes_of(stage) if isinstance(node, If)]
+    if index is None or len(guards) != 1 or load in walk([s.node for s in stage.stores], guarded=False):
         return False
-    rest = Affine(load.const, tuple(t for t in load.terms if t[0] not in outer))
-    return rest.low >= 0 and rest.high < size
+    (guard,) = guards
+    if load in walk([guard.otherwise]):
+        return False
+    gaps = ((index - where, low, high) for where, low, high in guard.conditions)
+    return any(gap.is_constant and low + gap.const >= 0 and high + gap.const <= size for gap, low, high in gaps)
 
 
 def nest_of(group: FusionGroup, kept: set[BufferValue]) -> LoopNest:

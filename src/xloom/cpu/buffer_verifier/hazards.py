@@ -15,7 +15,7 @@ import numpy as np
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store
-from xloom.codegen.loop_ir.nodes import Load, Node, Reduced, indices_of, operands_of
+from xloom.codegen.loop_ir.nodes import Condition, If, Load, Node, Reduced, indices_of, operands_of
 
 ENUMERATED = 1 << 16
 """Elements that are looked at one by one where index expressions alone do not tell."""
@@ -23,12 +23,13 @@ ENUMERATED = 1 << 16
 
 @dataclass(frozen=True)
 class LoadUse:
-    """An element that a stage reads in each iteration, and in each of the reductions around it."""
+    """An element that a stage reads in each iteration where `guards` hold, and in each of the reductions around it."""
 
     stage: int
     value: BufferValue
     address: Affine
     reductions: tuple[Var, ...] = ()
+    guards: tuple[Condition, ...] = ()
 
 
 def uses_of(nest: LoopNest) -> list[LoadUse]:
@@ -36,23 +37,30 @@ def uses_of(nest: LoopNest) -> list[LoadUse]:
     found: dict[LoadUse, None] = {}
     for number, stage in enumerate(nest.stages):
         for store in stage.stores:
-            seen: set[tuple[int, tuple[Var, ...]]] = set()
+            seen: set[tuple[int, tuple[Var, ...], tuple[Condition, ...]]] = set()
             inside = [v.node for v, _ in store.address.terms if v.node is not None]
-            stack: list[tuple[Node, tuple[Var, ...]]] = [(node, ()) for node in (store.node, *inside)]
+            stack: list[tuple[Node, tuple[Var, ...], tuple[Condition, ...]]]
+            stack = [(node, (), ()) for node in (store.node, *inside)]
             while stack:
-                node, reductions = stack.pop()
-                if (id(node), reductions) in seen:
+                node, reductions, guards = stack.pop()
+                if (id(node), reductions, guards) in seen:
                     continue
-                seen.add((id(node), reductions))
+                seen.add((id(node), reductions, guards))
                 if isinstance(node, Load):
-                    found[LoadUse(number, node.source, node.address, reductions)] = None
+                    found[LoadUse(number, node.source, node.address, reductions, guards)] = None
                 if isinstance(node, Reduced):
                     within = (*reductions, *node.reduction.vars)
-                    stack += [(n, reductions) for n in node.reduction.inits]
-                    stack += [(n, within) for n in (*node.reduction.elements, *node.reduction.bodies)]
+                    stack += [(n, reductions, guards) for n in node.reduction.inits]
+                    stack += [(n, within, guards) for n in (*node.reduction.elements, *node.reduction.bodies)]
+                elif isinstance(node, If):
+                    stack += [
+                        (node.then, reductions, (*guards, *node.conditions)),
+                        (node.otherwise, reductions, guards),
+                    ]
                 else:
-                    stack += [(n, reductions) for n in operands_of(node)]
-                stack += [(v.node, reductions) for i in indices_of(node) for v, _ in i.terms if v.node is not None]
+                    stack += [(n, reductions, guards) for n in operands_of(node)]
+                where = [v.node for i in indices_of(node) for v, _ in i.terms if v.node is not None]
+                stack += [(n, reductions, guards) for n in where]
     return list(found)
 
 
@@ -100,8 +108,14 @@ def _stays_in_row(nest: LoopNest, use: LoadUse, store: Store) -> bool:
     outer = set(nest.outer)
     if any(use.address.factor(v) != store.address.factor(v) for v in outer):
         return False
-    rest = [Affine(a.const, tuple(t for t in a.terms if t[0] not in outer)) for a in (use.address, store.address)]
-    low, high = min(r.low for r in rest), max(r.high for r in rest)
+    read, written = (
+        Affine(a.const, tuple(t for t in a.terms if t[0] not in outer)) for a in (use.address, store.address)
+    )
+    ends = [
+        (low + gap.const, high - 1 + gap.const) for where, low, high in use.guards if (gap := read - where).is_constant
+    ]
+    low, high = max([read.low, *(low for low, _ in ends)]), min([read.high, *(high for _, high in ends)])
+    low, high = min(low, written.low), max(high, written.high)
     # rows do not overlap: from one to the next it is further than a row is long, in each loop
     width = high - low + 1
     for var in sorted(outer, key=lambda v: abs(store.address.factor(v))):

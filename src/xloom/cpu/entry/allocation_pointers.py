@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
@@ -23,23 +23,30 @@ class AllocationPointers:
     """The pointers to allocations, for code that comes after the function's first block; those into the arena get their
     offsets at the end.
 
-    `tables` are the function's arguments and results, constants, which are arrays of pointers, and the arena.
+    `tables` are the function's arguments and results, constants, which are arrays of pointers, and the arena. A
+    function with memory of its own for temporary arrays is `given` the addresses of others.
     """
 
-    def __init__(self, b: ir.IRBuilder, assignment: BufferAssignment, tables: Sequence[ir.Value]):
+    def __init__(
+        self,
+        b: ir.IRBuilder,
+        assignment: BufferAssignment,
+        tables: Sequence[ir.Value],
+        given: Mapping[BufferAllocation, ir.Value] | None = None,
+    ):
         self.position = 0
         """Of the thunk whose code is emitted."""
         self._b = b
         self._assignment = assignment
         arguments, results, constants, self._arena = tables
         self._tables = {"argument": arguments, "result": results, "constant": constants}
-        self._found: dict[BufferAllocation, ir.Value] = {}
+        self._found: dict[BufferAllocation, ir.Value] = dict(given or {})
         self._in_arena: dict[BufferAllocation, ir.GEPInstr] = {}
         self._stack: ir.Value | None = None
         self._stack_budget = StackBudget(len(assignment.stack))
         self.scratch_memory: list[BufferAllocation] = []
         """What thunks have of the arena for themselves, each for one position."""
-        for result in assignment.results_for_temporaries:
+        for result in assignment.results_for_temporaries if given is None else ():
             self.of(result)  # before anything that lies there
 
     def of(self, allocation: BufferAllocation) -> ir.Value:
@@ -102,10 +109,19 @@ class AllocationPointers:
         if arena_bytes > ADDRESSED:
             message = f"temporary arrays need {arena_bytes} bytes, more than a process can address"
             raise OutOfMemoryError(message, where=self._assignment.largest)
+        self._place_in_arena()
+        return arena_bytes
+
+    def assign_own_offsets(self) -> int:
+        """Assigns offsets in the function's own memory to the temporary arrays that it has; returns the bytes."""
+        nbytes = assign_offsets(dict.fromkeys([*self._in_arena, *self.scratch_memory]), ())
+        self._place_in_arena()
+        return nbytes
+
+    def _place_in_arena(self) -> None:
         for allocation, address in self._in_arena.items():
             address.pointer = self.of(allocation.colocated_with) if allocation.colocated_with else self._arena
             address.indices = [I64(allocation.offset)]
-        return arena_bytes
 
     def _on_stack(self, nbytes: int) -> ir.Value:
         array = allocate(self._b, I8, nbytes)

@@ -9,6 +9,7 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Event, RunBranch, RunLoop
+from xloom.cpu.entry.parallel_loops import emit_parallel_loop, parallel_loop
 from xloom.cpu.entry.skewed_rounds import emit_rounds
 from xloom.cpu.entry.state_rotation import RotatingPointers
 from xloom.cpu.entry.time_skewing import skewed
@@ -29,6 +30,10 @@ def while_loop(entry: EntryBuilder, schedule: ScheduledComputation, instruction:
     (operand,) = instruction._operands
     states = [allocations[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
     entry.copies([(state, allocations[defining_value(operand, k)]) for k, state in enumerate(states)])
+    shared = parallel_loop(entry, body, instruction, states)
+    if shared is not None:
+        yield emit_parallel_loop(entry, shared, RunLoop(instruction, condition, body, states, [], []))
+        return
     rotations = entry.assignment.rotations[instruction]
     exchanged = {state for rotation in rotations for state in rotation.states}
     plan = skewed(entry, body, instruction)

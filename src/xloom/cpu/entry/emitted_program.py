@@ -45,6 +45,8 @@ class ThunkCode:
     """The loops, where it is one."""
     choices: tuple[Choice, ...] = ()
     """How it was written."""
+    is_view: bool = False
+    """True where nothing is done, as what it would make lies in another array."""
 
 
 @dataclass

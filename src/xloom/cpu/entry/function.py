@@ -42,6 +42,7 @@ from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
 from xloom.cpu.entry.main_function import MAIN
 from xloom.cpu.entry.serial_loops import begins_serial_loops
+from xloom.cpu.entry.slice_views import SliceViews
 from xloom.cpu.kernel_modules.choices import choices_made
 from xloom.cpu.kernel_modules.copies import LARGE
 from xloom.cpu.kernel_modules.kernel import TASK, Rule
@@ -105,7 +106,7 @@ class EntryBuilder:
         function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), f"{MAIN}.body")
         function.attributes.add("nounwind")
         self.function = function
-        self.arguments, _, _, self.arena, self.run = function.args
+        self.arguments, _, self.constants, self.arena, self.run = function.args
         for argument in function.args[:4]:
             argument.add_attribute("noalias")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
@@ -119,6 +120,7 @@ class EntryBuilder:
         """Of parts of arrays that are gathered, in these."""
         self._slots: dict[BufferAllocation, ir.Value] = {}
         """The present addresses of allocations that the loops around move."""
+        self.views = SliceViews(self)
         self.polling = Polling(self.b)
         self.horizontal_fusion = HorizontalFusion(self.b, self.parallel_for, self.events)
 
@@ -143,6 +145,18 @@ class EntryBuilder:
             self.program.rendezvous_bytes = rendezvous_bytes(len(self.program.collectives), replicas * partitions)
         self.program.main = module_text(self.module)
         return self.program
+
+    def begin_function(self, b: ir.IRBuilder, memory: AllocationPointers, polling: Polling) -> None:
+        """Makes this the builder of another function of the same program, which one thread runs."""
+        self.function, self.b, self._memory, self.polling = b.function, b, memory, polling
+        self.events = []
+        self.horizontal_fusion = HorizontalFusion(b, None, self.events)
+        self._slots, self._starts, self._table_pointers, self._participant = {}, {}, 0, None
+
+    def take_from(self, inner: EntryBuilder) -> None:
+        """Goes on after what a copy of this builder has emitted elsewhere."""
+        self._nests = inner._nests
+        self._memory.scratch_memory += inner.scratch_memory
 
     def _time_runs(self) -> None:
         """Says when runs begin and end, where threads share steps and no other device is waited for."""
@@ -348,8 +362,18 @@ class EntryBuilder:
         for root in updates:
             self.horizontal_fusion.finish()
             self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
+        if self.views.emit(self, schedule, group):
+            self._view(schedule, group, number)
+            return
         nest, alone = self.nest_of(schedule, group, number), begins_serial_loops(self, schedule, group, number)
         self.program.code[group] = self.emit_nest(nest, may_wait=not updates and not alone, alone=alone)
+
+    def _view(self, schedule: ScheduledComputation, group: FusionGroup, number: int) -> None:
+        """Notes what a nest that need not run would have done."""
+        nest = self.nest_of(schedule, group, number)
+        numbers, _ = self.numbered(nest, self.assignment.of)
+        self.events.append(RunNest(nest, {value: self.assignment.of(value) for value in numbers}))
+        self.program.code[group] = ThunkCode("", [], nest, is_view=True)
 
     def numbered(
         self, nest: LoopNest, allocation_of: Callable[[BufferValue], BufferAllocation]

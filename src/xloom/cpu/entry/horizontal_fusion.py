@@ -36,12 +36,12 @@ class _Call(NamedTuple):
 
 
 class HorizontalFusion:
-    """The calls that wait, in the function that `builder` emits; `parallel_for` is what cuts loops.
+    """The calls that wait, in the function that `builder` emits; `parallel_for` cuts loops, unless one thread does all.
 
     What it emits is added to `events`.
     """
 
-    def __init__(self, builder: ir.IRBuilder, parallel_for: ir.Function, events: list[Event]):
+    def __init__(self, builder: ir.IRBuilder, parallel_for: ir.Function | None, events: list[Event]):
         self._events = events
         self._b = builder
         self._parallel_for = parallel_for
@@ -78,8 +78,9 @@ class HorizontalFusion:
         calls, self._calls = self._calls, []
         if calls:
             self._events.append(RunTogether([c.event for c in calls]))
-        if len(calls) == 1:
-            self.call(*calls[0][:3])
+        if len(calls) == 1 or self._parallel_for is None:
+            for call in calls:
+                self.call(*call[:3])
         elif calls:
             for allocation in self._read | self._written:
                 allocation.use(min(self._positions))
@@ -90,10 +91,10 @@ class HorizontalFusion:
     def call(self, function: ir.Function, buffers: ir.Value, phase: Phase) -> None:
         """Calls a phase, by several threads if it is worth that."""
         b = self._b
-        if phase.count <= phase.grain:
+        if phase.count <= phase.grain or self._parallel_for is None:
             b.call(function, [buffers, I64(0), *self._loaded(phase.count)])
         else:
-            self._share(function, buffers, phase.count, phase.grain)
+            self.share(function, buffers, phase.count, phase.grain)
 
     def _forget(self) -> None:
         self._read, self._written, self._positions, self._until = set(), set(), [], inf
@@ -112,9 +113,10 @@ class HorizontalFusion:
             b.store(pointer, _at(b, table, POINTER, I64(k)))
         if self._task is None:
             self._task = _task(module)
-        self._share(self._task, table, first, PIECES)
+        self.share(self._task, table, first, PIECES)
 
-    def _share(self, task: ir.Function, buffers: ir.Value, count: int, grain: int) -> None:
+    def share(self, task: ir.Function, buffers: ir.Value, count: int, grain: int) -> None:
+        """Has threads share the items of a task."""
         self.shares = True
         self._b.call(self._parallel_for, [task, buffers, *self._loaded(count, grain)])
 

@@ -93,11 +93,17 @@ class Polling:
                 b.store(I64(0), self._next)
         is_over = b.icmp_signed("!=", b.call(self._poll, [self._next]), I32(0))
         with b.if_then(is_over, likely=False):
-            b.ret(I32(INTERRUPTED))
+            self.end()
         self._looked = self.cost
+
+    def end(self) -> None:
+        """Ends the function here."""
+        self._b.ret(I32(INTERRUPTED))
 
 
 def _declared(module: ir.Module) -> ir.Function:
+    if POLL in module.globals:
+        return module.globals[POLL]
     poll = ir.Function(module, ir.FunctionType(I32, [POINTER]), POLL)
     for attribute in ("nounwind", "cold", "inaccessiblemem_or_argmemonly"):
         poll.attributes.add(attribute)  # the program's arrays may stay in registers meanwhile

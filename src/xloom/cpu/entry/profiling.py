@@ -77,7 +77,7 @@ class TimedEntryBuilder(EntryBuilder):
             yield nested
         self.horizontal_fusion.finish()
         self._note(thunk, start, self._now())
-        if nested is not None and (code := self.program.code.get(thunk)) is not None:
+        if nested is not None and (code := self.program.code.get(thunk)) is not None and code.choices:
             self._times.rounds[thunk] = ", ".join(map(str, code.choices))
 
     def _call(self, name: str, *arguments: ir.Value) -> ir.Value:

@@ -177,6 +177,8 @@ def nest_lines(code: ThunkCode) -> list[str]:
     assert nest is not None
     if any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
         return ["nothing: there are no elements"]
+    if code.is_view:
+        return ["nothing: it is read where it lies"]
     shared = {name for p in code.phases if code.module_name and p.count > p.grain for name in p.loops}
     writer = Writer(nest)
     if nest.outer:

@@ -108,7 +108,10 @@ class _Schedule:
             start = "in place of" if self.assignment.of(initial) is state else "starts as a copy of"
             self._line(indent, "state", [self._array((thunk, k)), f"{start} {self._array(initial)}"])
         if (code := self.program.code.get(thunk)) is not None:
-            self._line(indent, "rounds", [str(choice) for choice in code.choices])
+            if code.choices:
+                self._line(indent, "rounds", [str(choice) for choice in code.choices])
+            for phase in code.phases:
+                self._line(indent, "code", [f"{phase.count} iterations shared among threads"])
         self.lines.append(f"{indent}condition %{condition.computation.name}")
         yield self._block(condition, indent + "  ")
         self.lines.append(f"{indent}body %{body.computation.name}")
@@ -165,7 +168,9 @@ def _inlined(thunk: Thunk) -> list[Instruction]:
 def code_text(code: ThunkCode) -> str:
     """How a thunk runs: the module of its kernel, and what threads share."""
     if not code.module_name:
-        return "part of the entry function" if code.phases else "none: there are no elements"
+        if code.phases:
+            return "part of the entry function"
+        return "none: it is read where it lies" if code.is_view else "none: there are no elements"
     return f"{code.module_name}: {', then '.join(map(_phase, code.phases))}"
 
 

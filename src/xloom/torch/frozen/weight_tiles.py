@@ -1,7 +1,6 @@
 """Weights of bf16 in the tiles that AMX multiplies, so that none are packed when a program runs.
 
-A product says so by its dimensions: `[pairs of tiles, steps of the depth, 2, lines, columns, 2]`, of which it sums up
-the second, the fourth and the last. What they mean is the same on every backend.
+`passes/product_tiles.py` says how they do.
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.llvm.target import process_target
 from xloom.passes.narrow_operands import is_widened
+from xloom.passes.product_tiles import SIDE, in_tiles, product_of_tiles
 from xloom.passes.rewrite import Rewriter
 from xloom.torch.frozen.division import computed_of
-
-_SIDE, _LINES, _PACKED = 32, 16, 2
-"""Columns of a pair of tiles, and elements of the depth of both; packed ones of a tile; elements of each."""
 
 
 def put_in_tiles(computation: Computation, static: Collection[int]) -> None:
@@ -43,29 +40,17 @@ def _in_tiles(i: Instruction, rewriter: Rewriter) -> Instruction | None:
         return None
     depth, columns = (w.shape.dims[d] for d in order)
     rows = i.shape.size // columns
-    if rows <= FEW_ROWS or any(n % _SIDE or n == _SIDE for n in (depth, columns)):
+    if rows <= FEW_ROWS or any(n % SIDE or n == SIDE for n in (depth, columns)):
         return None
     make = rewriter.make
-    steps, pairs = depth // _SIDE, columns // _SIDE
-    parts = {order[0]: (steps, _LINES, _PACKED), order[1]: (pairs, 2, _LINES)}
-    dims = [n for d in range(w.shape.rank) for n in parts.get(d, ())]
-    ahead = 0 if order[0] < order[1] else 3
-    step, line, packed = (ahead + k for k in range(3))
-    pair, tile, column = (3 - ahead + k for k in range(3))
-    lying = (pair, step, tile, line, column, packed)
-    split = make("reshape", array_shape(bf16, dims), [w])
-    tiles = make("transpose", array_shape(bf16, [dims[d] for d in lying]), [split], dimensions=lying)
-    left = make("reshape", array_shape(bf16, (rows, steps, _LINES, _PACKED)), [x])
-    product = make(
-        "dot",
-        array_shape(f32, (rows, pairs, 2, _LINES)),
-        [left, tiles],
-        lhs_contracting_dims=(1, 2, 3),
-        rhs_contracting_dims=(1, 3, 5),
-        lhs_batch_dims=(),
-        rhs_batch_dims=(),
-    )
-    product.metadata = i.metadata
+    rewriter.fresh.clear()
+    left = make("reshape", array_shape(bf16, (rows, depth)), [x])
+    first, second = sorted(order)
+    matrix = make("reshape", array_shape(bf16, (w.shape.dims[first], w.shape.dims[second])), [w])
+    tiles = in_tiles(rewriter, matrix, *((0, 1) if order[0] == first else (1, 0)))
+    product = product_of_tiles(rewriter, left, tiles, columns)
+    for made in rewriter.fresh:
+        made.metadata = i.metadata
     return make("reshape", i.shape, [product])
 
 

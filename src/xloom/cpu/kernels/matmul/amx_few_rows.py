@@ -69,6 +69,8 @@ def has_few_rows(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -
     if is_better_turned(product, a, b):
         return rows >= _LEAST_TURNED_ROWS[b.dtype.bytes]
     left, right = packings(product, a, b)
+    if right.lies_in_tiles:  # which are loaded as they are
+        return False
     is_read = left.is_packed and right.is_packed and not right.has_rows_along_depth
     return is_read and rows >= _LEAST_ROWS[b.dtype.bytes]
 
