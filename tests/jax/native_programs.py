@@ -146,6 +146,54 @@ def both_sides():
     assert given.is_deleted()
 
 
+def began_in_python():
+    """Runs of cheap programs whose first arguments Python has made, or still makes: all but a few are native code's."""
+    product = jax.jit(lambda x: x + 0 * (x @ x @ x @ x)[0, 0])
+    keep = jax.jit(lambda x: x + 1)
+    for step in (give, keep):
+        for is_waited_for in (True, False):
+            x = jnp.zeros((700, 700))
+            jax.block_until_ready(step(product(x)))
+            first = x = product(x)
+            if is_waited_for:
+                jax.block_until_ready(x)
+            entered.clear()
+            for _ in range(200):
+                x = step(x)
+            same(x, np.full((700, 700), 200.0))
+            assert entered["PJRT_LoadedExecutable_Execute"] < (2 if is_waited_for else 100), entered
+            assert first.is_deleted() == (step is give)
+
+
+def given_back():
+    """An array that Python has made, and gave to native code, which was refused, or has a use again in Python."""
+    double = jax.jit(lambda x: jax.pure_callback(lambda v: 2 * v, jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+    pair = jax.jit(lambda x, y: (x + y, y + 1), donate_argnums=0)
+    gone, x = add(jnp.ones(8)), double(jnp.ones(8))
+    gone.delete()
+    for _ in range(2):
+        try:
+            pair(x, gone)
+        except (RuntimeError, ValueError) as error:
+            assert "deleted" in str(error), error
+        else:
+            raise AssertionError("it is deleted")
+        same(x, np.full(8, 2.0))
+    view = np.asarray(x)
+    same(double(x), np.full(8, 4.0))
+    total, _ = pair(x, jnp.ones(8))
+    assert x.is_deleted()
+    same(total, np.full(8, 3.0))
+    same(view, np.full(8, 2.0))
+    for use in (lambda: add(x), lambda: np.asarray(x), lambda: give(x), lambda: double(x)):
+        try:
+            use()
+        except (RuntimeError, ValueError) as error:
+            assert "delete" in str(error), error
+        else:
+            raise AssertionError("it is given away")
+
+
 def errors():
     x = add(jnp.ones(3))
     pair = jax.jit(lambda x, y, z: (x + y, y + z), donate_argnums=(0, 2))
@@ -168,8 +216,11 @@ def errors():
 
 def donated_at_once():
     """Many threads give the same array away: one of them does, and all others learn that it is gone."""
-    for _ in range(200):
+    in_python = jax.jit(lambda x: jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+    for k in range(400):
         array, results, barrier = jnp.zeros(64), [], threading.Barrier(4)
+        if k % 2:
+            array = in_python(array)
 
         def work(array=array, results=results, barrier=barrier):
             barrier.wait()

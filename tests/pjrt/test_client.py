@@ -216,6 +216,20 @@ def test_queue_keeps_order():
     assert seen == list(range(100))
 
 
+def test_queue_tells_whether_long_work_is_left():
+    queue, go, seen = Queue("test"), threading.Event(), []
+    queue.submit(late(go, seen, "short"), is_short=True)
+    assert queue.is_nearly_done
+    queue.submit(late(go, seen, "long"))
+    assert not queue.is_nearly_done
+    go.set()
+    ended = threading.Event()
+    queue.submit(ended.set, is_short=True)
+    assert ended.wait(10) and queue.is_nearly_done
+    queue.close()
+    assert seen == ["short", "long"]
+
+
 def test_future_callbacks():
     future, seen = Future(), []
     future.on_ready(lambda f: seen.append(f.value))

@@ -192,13 +192,16 @@ class LoadedExecutable:
         *,
         not_donated: Sequence[int] = (),
         device: Device | None = None,
+        is_short: bool = False,
     ) -> list[Results]:
-        """Runs it on all its devices, or on one that is none of them; what comes of it, a device."""
+        """Runs it on all its devices, or on one that is none of them; what comes of it, a device.
+
+        `is_short` says of it that others who need its results may as well wait for them."""
         devices = self.devices if device is None else [device]
         self._check(arguments, len(devices))
         if len(self.places) == 1:
             alone = Launch(device=devices[0].id) if devices[0].id else _ALONE
-            return [self._launch(arguments[0], devices[0], alone, not_donated)]
+            return [self._launch(arguments[0], devices[0], alone, not_donated, is_short)]
         options = self.executable.options
         rendezvous = self._rendezvous(is_nested=any(device.queue.is_own_thread for device in devices))
         launches = [
@@ -212,19 +215,19 @@ class LoadedExecutable:
             for k, device in zip(self.positions, devices, strict=True)
         ]
         if self.is_independent:
-            return [self._launch(*each, not_donated) for each in zip(arguments, devices, launches, strict=True)]
+            rows = zip(arguments, devices, launches, strict=True)
+            return [self._launch(*each, not_donated, is_short) for each in rows]
         work: list[Callable[[], None]] = []
         # no thread that has the lock waits for a slot
         are_reserved = [device.queue.reserve() for device in devices]
         try:
             # all devices see launches in the same order, or they would wait for each other forever
             with self.client.launching:
-                results = [
-                    self._launch(*each, not_donated, work) for each in zip(arguments, devices, launches, strict=True)
-                ]
+                rows = zip(arguments, devices, launches, strict=True)
+                results = [self._launch(*each, not_donated, is_short, work) for each in rows]
                 for device, each, is_reserved in zip(devices, work, are_reserved, strict=True):
                     if not device.queue.is_own_thread:
-                        device.queue.submit(each, is_reserved=is_reserved)
+                        device.queue.submit(each, is_reserved=is_reserved, is_short=is_short)
         except BaseException as error:
             if rendezvous is not None:
                 rendezvous.fail(str(error))  # those that were launched wait for those that were not
@@ -312,6 +315,7 @@ class LoadedExecutable:
         device: Device,
         launch: Launch,
         not_donated: Sequence[int],
+        is_short: bool,
         deferred: list[Callable[[], None]] | None = None,
     ) -> Results:
         """Gives a device its work, or puts it into the list that the caller gives."""
@@ -358,7 +362,7 @@ class LoadedExecutable:
         if deferred is not None:
             deferred.append(work)
         else:
-            device.queue.submit(work)
+            device.queue.submit(work, is_short=is_short)
         shapes = executable.outputs
         return Results([Buffer(s, m, f) for s, m, f in zip(shapes, spaces, outputs, strict=True)], done)
 

@@ -18,7 +18,8 @@ class Queue:
         self._free_slots: SimpleQueue[None] = SimpleQueue()  # a semaphore, and much faster than Python's own
         for _ in range(LIMIT):
             self._free_slots.put(None)
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._work: SimpleQueue[tuple[Callable[[], None], bool] | None] = SimpleQueue()
+        self._long_begun = self._long_ended = 0
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         """Held by who begins, ends or adds to the work."""
@@ -28,6 +29,11 @@ class Queue:
     def is_own_thread(self) -> bool:
         """Whether the calling thread is the one that does the work."""
         return threading.current_thread() is self._thread
+
+    @property
+    def is_nearly_done(self) -> bool:
+        """Whether all work that is left is short."""
+        return self._long_begun == self._long_ended
 
     def reserve(self) -> bool:
         """Takes a free slot for work, as soon as there is one; False where it needs none, as it is done at once."""
@@ -42,7 +48,7 @@ class Queue:
         """Gives back a slot that was taken for nothing."""
         self._free_slots.put(None)
 
-    def submit(self, work: Callable[[], None], *, is_reserved: bool = False) -> None:
+    def submit(self, work: Callable[[], None], *, is_reserved: bool = False, is_short: bool = False) -> None:
         """Does `work`, which must not raise, after all that was submitted before; waits while too much is waiting.
 
         At once where the queue's own thread submits it, which no other thread could do before it returns.
@@ -50,7 +56,8 @@ class Queue:
         if is_reserved or self.reserve():
             with self._starting:  # nothing comes after the end
                 if not self._is_closed:
-                    self._work.put(work)
+                    self._long_begun += not is_short
+                    self._work.put((work, is_short))
                     return
         work()
 
@@ -70,7 +77,9 @@ class Queue:
                 self._thread.start()
 
     def _run(self) -> None:
-        while (work := self._work.get()) is not None:
+        while (next_one := self._work.get()) is not None:
+            work, is_short = next_one
             work()
-            del work  # it refers to buffers
+            del work, next_one  # they refer to buffers
+            self._long_ended += not is_short
             self._free_slots.put(None)

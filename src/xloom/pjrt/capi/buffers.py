@@ -11,7 +11,15 @@ import numpy as np
 
 from xloom.hlo.shape import Layout, Shape, array_shape
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted, logical
-from xloom.pjrt.capi.cells import buffer_handle, buffer_of, drain_destroyed, drop_buffer, share_with_native
+from xloom.pjrt.capi.cells import (
+    buffer_handle,
+    buffer_of,
+    count_reference,
+    delete_buffer,
+    drain_destroyed,
+    drop_buffer,
+    share_with_native,
+)
 from xloom.pjrt.capi.element_types import DTYPE
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import objects
@@ -132,7 +140,7 @@ def get_memory_layout(args: Any) -> None:
 @slot("PJRT_Buffer_Delete")
 def delete(args: Any) -> None:
     """Gives up a buffer's array; its handle stays."""
-    buffer_of(args.buffer).delete()
+    delete_buffer(args.buffer)
 
 
 @slot("PJRT_Buffer_IsDeleted")
@@ -251,13 +259,13 @@ def opaque_pointer(args: Any) -> None:
 @slot("PJRT_Buffer_IncreaseExternalReferenceCount")
 def increase_references(args: Any) -> None:
     """A buffer's memory is used outside from now on."""
-    buffer_of(args.buffer).acquire_external_reference()
+    count_reference(args.buffer, is_more=True)
 
 
 @slot("PJRT_Buffer_DecreaseExternalReferenceCount")
 def decrease_references(args: Any) -> None:
     """A buffer's memory is used outside once less."""
-    buffer_of(args.buffer).release_external_reference()
+    count_reference(args.buffer, is_more=False)
 
 
 @slot("PJRT_Buffer_Bitcast")

@@ -1,7 +1,8 @@
 """Handles of buffers: native cells, which Python's buffers come to and from.
 
 A buffer that native code has made is a `Buffer` from the moment that Python first sees it; one that Python has made
-lends its array to native code when that has asked for it in vain.
+lends its array to native code when that has asked for it in vain. One that is to be donated goes back to native code
+for good, as no `Buffer` would learn that it is gone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
+
+import numpy as np
 
 from xloom.hlo.shape import Layout, Shape, array_shape
 from xloom.pjrt.buffer import Buffer
@@ -22,7 +25,7 @@ from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.memories import memory_handle
 from xloom.pjrt.capi.memory import CArray
 from xloom.pjrt.capi.native_entries import FUNCTIONS, RELEASING
-from xloom.pjrt.capi.native_structs import BUFFER, CELL, DELETED, HAS_DATA
+from xloom.pjrt.capi.native_structs import BUFFER, CELL, DELETED, HAS_DATA, IN_PYTHON, OF_PYTHON, STORAGE
 from xloom.pjrt.client import Client
 from xloom.pjrt.future import Future
 from xloom.pjrt.log import is_enabled
@@ -122,6 +125,34 @@ def share_with_native(handle: int, buffer: Buffer) -> None:
         native("fill_cell")(handle, ready.value.__array_interface__["data"][0], id(ready.value))
 
 
+def is_lent(handle: int, *, is_donated: bool) -> bool:
+    """Whether native code may use the array, or have it."""
+    state = _word(handle, CELL.offset("state"))
+    return not state & IN_PYTHON if is_donated else bool(state & HAS_DATA)
+
+
+def lend(handle: int, *, is_donated: bool) -> None:
+    """Lets native code use the array, or makes the buffer one of native code's alone, unless others use it."""
+    with _sharing:
+        buffer = buffer_of(handle)
+        share_with_native(handle, buffer)
+        if is_donated and not buffer.is_shared and native("take_back_cell")(handle):
+            drop_buffer(handle)
+
+
+def count_reference(handle: int, *, is_more: bool) -> None:
+    """Has the buffer behind a handle know of one more reference from outside, or one less."""
+    with _sharing:  # it is not given back meanwhile
+        buffer = buffer_of(handle)
+        buffer.acquire_external_reference() if is_more else buffer.release_external_reference()
+
+
+def delete_buffer(handle: int) -> None:
+    """Deletes the buffer behind a handle."""
+    buffer_of(handle).delete()
+    native("delete_cell")(handle)  # it may just have been given back
+
+
 def buffer_of(handle: int) -> Buffer:
     """The buffer behind a handle."""
     return objects.get(handle) or _shared(handle)
@@ -134,10 +165,9 @@ def _shared(handle: int) -> Buffer:
         was = (ctypes.c_uint64 * (CELL.size // 8))()
         native("share_cell")(handle, ctypes.addressof(was))
         fields = dict(zip(CELL, was, strict=True))
-        record = _by_address[ctypes.c_uint64.from_address(handle).value]
+        record = _by_address[_word(handle, CELL.offset("record"))]
         if fields["state"] & HAS_DATA:
-            release = partial(native("release_storage"), fields["storage"])
-            ready = Future.ready(host_array(fields["data"], record.shape.in_memory(), (), release))
+            ready = Future.ready(_array(fields["storage"], fields["data"], record.shape.in_memory()))
         else:
             ready = Future()
         buffer = Buffer(record.shape, record.memory_space, ready)
@@ -150,12 +180,26 @@ def _shared(handle: int) -> Buffer:
         return buffer
 
 
+def _array(storage: int, data: int, shape: Shape) -> np.ndarray:
+    """The array in a storage, to which a reference is ended when the array is not needed any more."""
+    release = partial(native("release_storage"), storage)
+    if _word(storage, STORAGE.offset("kind")) == OF_PYTHON:
+        array = ctypes.cast(_word(storage, STORAGE.offset("owner")), ctypes.py_object).value
+        release()
+        return array
+    return host_array(data, shape, (), release)
+
+
+def _word(address: int, offset: int) -> int:
+    return ctypes.c_uint64.from_address(address + offset).value
+
+
 def drain_destroyed() -> None:
     """Drops the handles of buffers that native code has destroyed without Python's lock."""
     first = each = native("take_destroyed")()
     while each:
         drop_buffer(each)
-        each = ctypes.c_uint64.from_address(each + CELL.offset("next")).value
+        each = _word(each, CELL.offset("next"))
     if first:
         native("free_cells")(first)
 

@@ -126,6 +126,7 @@ class LoadedView:
     def __init__(self, loaded: LoadedExecutable):
         self.loaded = loaded
         self.plan = Plan(loaded)
+        self.donated = frozenset(loaded.executable.donated)
         self.devices = CArray.pointers(intern_handle(device) for device in loaded.devices)
         partitions = loaded.executable.options.num_partitions
         ids = [number for position in loaded.positions for number in divmod(position, partitions)]

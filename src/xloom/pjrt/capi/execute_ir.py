@@ -18,7 +18,7 @@ from xloom.llvm.loop import loop
 from xloom.llvm.types import I32, I64, POINTER
 from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
 from xloom.pjrt.capi.memory import struct
-from xloom.pjrt.capi.native_module import NULL, Builder, Entry, NativeModule
+from xloom.pjrt.capi.native_module import NULL, REFUSED, Attempt, Builder, Entry, NativeModule
 from xloom.pjrt.capi.native_structs import (
     ARGUMENT,
     CELL,
@@ -37,6 +37,7 @@ from xloom.pjrt.capi.storage_ir import RUNNING, lock, unlock
 from xloom.pjrt.run_lengths import LONG
 
 NAME = "PJRT_LoadedExecutable_Execute"
+ATTEMPT = "execute_natively"
 FAILED = "execute_failed"
 """A function of the plan and the arguments in Python: ends a run that has failed."""
 _OPTIONS = struct("PJRT_ExecuteOptions")
@@ -49,8 +50,12 @@ def define(native: NativeModule) -> None:
     _result(native)
     _release(native)
     _run(native)
+    with native.attempt(ATTEMPT, NAME) as attempt:
+        _execute(attempt)
     with native.entry(NAME) as e:
-        _execute(e)
+        outcome = e.do(ATTEMPT, "pp", e.args)
+        e.python_if(e.icmp_unsigned("==", e.ptrtoint(outcome, I64), I64(REFUSED)))
+        e.ret(outcome)
 
 
 @contextmanager
@@ -222,7 +227,7 @@ def _each_device(e: Entry, devices: ir.Value, tables: Sequence[ir.Value], size: 
         yield _OnDevice(number, e.item(first, number, PLAN), e.load(row, typ=POINTER), storages, pointers)
 
 
-def _execute(e: Entry) -> None:
+def _execute(e: Attempt) -> None:
     first = e.arg("executable")
     e.python_if(e.is_zero(e.get_now(PLAN, first, "is_native")))
     e.python_if(e.has(e.load_atomic(e.native.word(PYTHON_ONLY), "acquire", 8, typ=I64), -1))

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from xloom.pjrt.capi import errors, guard
-from xloom.pjrt.capi.cells import buffer_of, drain_destroyed, native, record_of, share_with_native, write_handles
+from xloom.pjrt.capi.cells import buffer_of, drain_destroyed, is_lent, lend, native, record_of, write_handles
 from xloom.pjrt.capi.events import event_handle, run_event
-from xloom.pjrt.capi.execute_ir import FAILED
+from xloom.pjrt.capi.executables import LoadedView
+from xloom.pjrt.capi.execute_ir import ATTEMPT, FAILED
 from xloom.pjrt.capi.handles import drop, objects, put
+from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
 from xloom.pjrt.capi.memory import CArray, int64s_at, struct
+from xloom.pjrt.capi.native_module import REFUSED
 from xloom.pjrt.capi.native_structs import NATIVE_EVENT
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import PjrtError
 from xloom.pjrt.executable import Results
+from xloom.pjrt.future import Future
+from xloom.pjrt.queue import Queue
+from xloom.pjrt.run_lengths import LONG
 from xloom.status_code import Code
 
 _options = struct("PJRT_ExecuteOptions").from_address
@@ -29,8 +36,8 @@ def _word_array(count: int) -> type[ctypes.Array[ctypes.c_size_t]]:
 
 
 @slot("PJRT_LoadedExecutable_Execute")
-def execute(args: Any) -> None:
-    """Runs a program on its devices."""
+def execute(args: Any) -> int | None:
+    """Runs a program on its devices: that is left to native code after all if only Python's arrays were in its way."""
     drain_destroyed()
     view = objects[args.executable]
     loaded = view.loaded
@@ -40,20 +47,49 @@ def execute(args: Any) -> None:
         hint = "jax.pure_callback and io_callback call Python"
         raise PjrtError(Code.UNIMPLEMENTED, "send and receive callbacks are not implemented by xloom", hint=hint)
     if not devices:  # all are in other processes
-        return
+        return None
     kept = int64s_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)
     rows = _word_array(devices).from_address(args.argument_lists)
     handles = [_word_array(count).from_address(row) if count else () for row in rows]
-    arguments = [list(map(buffer_of, row)) for row in handles]
-    if view.plan.is_native:  # the next time it need not come here
-        for row, buffers in zip(handles, arguments, strict=True):
-            for handle, buffer in zip(row, buffers, strict=True):
-                share_with_native(handle, buffer)
     view.plan.follow_runs()
+    is_short = view.plan.is_native
     device = objects[args.execute_device] if args.execute_device else None
-    results = loaded.launch(arguments, not_donated=kept, device=device)
+    may_be_native = is_short and device is None and not (kept and view.donated) and not _python_sees_all()
+    if may_be_native and _lend(view, handles):
+        outcome = native(ATTEMPT)(ctypes.addressof(args))
+        if outcome != REFUSED:
+            return outcome
+    arguments = [list(map(buffer_of, row)) for row in handles]
+    results = loaded.launch(arguments, not_donated=kept, device=device, is_short=is_short)
     records = view.records if device is None else [CArray.pointers(map(record_of, row)) for row, _ in results]
     _write_results(args, results, records)
+    return None
+
+
+def _python_sees_all() -> bool:
+    return bool(ctypes.c_int64.from_address(guard.address(PYTHON_ONLY)).value)
+
+
+def _lend(view: LoadedView, handles: Sequence[Any]) -> bool:
+    """Lets native code use the arguments, and has it take those that are donated, as soon as short runs have made the
+    last of them; whether it had not asked for one of them before."""
+    end, is_new = time.monotonic() + LONG, False
+    for row, device in zip(handles, view.loaded.devices, strict=False):
+        for number, handle in enumerate(row):
+            is_donated = number in view.donated
+            if not is_lent(handle, is_donated=is_donated):
+                is_new = True
+                if not _waits(buffer_of(handle).ready, device.queue, end):
+                    return False
+                lend(handle, is_donated=is_donated)
+    return is_new
+
+
+def _waits(ready: Future, queue: Queue, end: float) -> bool:
+    """Whether an array is there, or comes after short runs alone, before a time."""
+    if ready.is_ready:
+        return True
+    return queue.is_nearly_done and not queue.is_own_thread and ready.wait(max(0.0, end - time.monotonic()))
 
 
 def _write_results(args: Any, results: Sequence[Results], records: Sequence[CArray]) -> None:

@@ -20,6 +20,7 @@ FUNCTIONS = {
     "take_destroyed": "p",
     "share_cell": "vpp",
     "fill_cell": "vppp",
+    "take_back_cell": "qp",
     "remember_record": "vp",
 }
 """What Python calls, and the kinds of its result and arguments."""
@@ -29,8 +30,10 @@ RELEASING = {
     "release_event": "vp",
     "fire_event": "vp",
     "free_cells": "vp",
+    execute_ir.ATTEMPT: "pp",
 }
-"""The same of functions that may tell the host that its array is not used any more; it may want Python's lock."""
+"""The same of functions that take time, or may tell the host that its array is not used any more: they, or it, may want
+Python's lock."""
 
 _texts = Cache(1 << 20)
 

@@ -14,6 +14,8 @@ from xloom.pjrt.capi.memory import least_size, struct
 from xloom.pjrt.capi.native_structs import PREFIX
 
 NULL = ir.Constant(POINTER, None)
+REFUSED = 1
+"""What an attempt returns that leaves it to Python: the address of nothing."""
 IN_PYTHON = "_in_python"
 """What the name of an entry's function in Python ends with, if it has a native one."""
 _FIELD = {1: I8, 4: I32, 8: I64}
@@ -41,6 +43,12 @@ class NativeModule:
         """Defines an entry of PJRT's tables; where its body ends or `Entry.python` says so, Python does it."""
         function = self.declared(f"{PREFIX}{name}", "pp")
         yield Entry(self, function, name)
+
+    @contextmanager
+    def attempt(self, name: str, entry: str) -> Iterator[Attempt]:
+        """Defines a function that does what an entry does, or returns REFUSED."""
+        function = self.declared(f"{PREFIX}{name}", "pp")
+        yield Attempt(self, function, entry)
 
     def declared(self, symbol: str, kinds: str) -> ir.Function:
         """A function, which may be defined elsewhere."""
@@ -186,3 +194,11 @@ class Entry(Builder):
         """Leaves it to Python where the condition holds."""
         with self.if_then(condition, likely=False):
             self.python()
+
+
+class Attempt(Entry):
+    """Writes what an entry does without Python, which is not called."""
+
+    def python(self) -> None:
+        """Returns that it is left to Python."""
+        self.ret(self.inttoptr(I64(REFUSED), POINTER))

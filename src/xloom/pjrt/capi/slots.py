@@ -14,14 +14,14 @@ from xloom.pjrt.capi.structs import MAJOR, MINOR
 from xloom.pjrt.error import PjrtError, invalid
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-Body = Callable[[Any], None]
+Body = Callable[[Any], int | None]
 
 bodies: dict[str, Body] = {}
 """By name of the entry: a function of its arguments' structure, which holds the results too."""
 
 
 def slot(name: str) -> Callable[[Body], Body]:
-    """Registers the decorated function; what it raises becomes a PJRT_Error."""
+    """Registers the decorated function; what it raises becomes a PJRT_Error. One that it returns is already."""
 
     def register(body: Body) -> Body:
         bodies[name] = body
@@ -54,23 +54,22 @@ def _entry(name: str) -> Callable[[int], int | None]:
             if args.struct_size < least:
                 raise _too_old(name, args.struct_size, least)
             if args.struct_size >= whole:
-                body(args)
-            else:
-                _call_shorter(body, kind(), address, args.struct_size)
+                return body(args)
+            return _call_shorter(body, kind(), address, args.struct_size)
         except BaseException as error:  # the caller is C++
             if isinstance(error, KeyboardInterrupt):
                 guard.interrupt_caller()
             return errors.new_error(error)
-        return None
 
     return call
 
 
-def _call_shorter(body: Callable[[Any], None], args: Any, address: int, size: int) -> None:
+def _call_shorter(body: Body, args: Any, address: int, size: int) -> int | None:
     """Calls with `args`, which has the caller's first `size` bytes; its other fields are 0, and nobody gets them."""
     ctypes.memmove(ctypes.addressof(args), address, size)
-    body(args)
+    error = body(args)
     ctypes.memmove(address, ctypes.addressof(args), size)
+    return error
 
 
 def _too_old(name: str, size: int, least: int) -> PjrtError:

@@ -155,6 +155,15 @@ def _cells(native: NativeModule) -> None:
         b.set(CELL, cell, state=b.or_(state, I64(IN_PYTHON)), external=0)
         unlock(b, held)
         b.ret_void()
+    # Python's `Buffer` for it is no more, if its array is there: 0 where it is not
+    with native.function("take_back_cell", "qp") as b:
+        (cell,) = b.arguments
+        held = lock(b, CELL, cell)
+        is_there = b.icmp_unsigned("==", b.get(CELL, cell, "state"), I64(HAS_DATA | IN_PYTHON))
+        with b.if_then(is_there):
+            b.set(CELL, cell, state=HAS_DATA)
+        unlock(b, held)
+        b.ret(b.zext(is_there, I64))
     # Python lends the array of its `Buffer`
     with native.function("fill_cell", "vppp") as b:
         cell, data, owner = b.arguments
