@@ -301,3 +301,19 @@ def test_rows_that_differ_are_not_shared(nests: list[Lowering]):
         at = next(k for k, line in enumerate(lines) if "%x = " in line)
         assert agrees(xl.parse("\n".join([*lines[: at + 1], numbered, *lines[at + 1 :]])))
     assert len(nests) == 2
+
+
+def test_columns_of_joined_loops_are_no_rows():
+    assert agrees(
+        xl.parse("""HloModule m
+    fold {
+      p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      ROOT r = f32[] add(p, q)
+    }
+    ENTRY e {
+      x = f32[300,3,4] parameter(0)
+      zero = f32[] constant(0)
+      ROOT sum = f32[3,4] reduce(x, zero), dimensions={0}, to_apply=fold
+    }""")
+    )

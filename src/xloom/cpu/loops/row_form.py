@@ -13,7 +13,14 @@ from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Var
-from xloom.codegen.loop_ir.nest import LoopNest, affine_expressions, nodes_of, reductions_of
+from xloom.codegen.loop_ir.nest import (
+    LoopBody,
+    LoopNest,
+    affine_expressions,
+    arranged,
+    nodes_of,
+    reductions_of,
+)
 from xloom.codegen.loop_ir.nodes import Load, Reduced, indices_of
 from xloom.codegen.loop_ir.text import NestText
 from xloom.cpu.kernel_modules.form import ShapeGenericProblem
@@ -81,6 +88,9 @@ def _row(nest: LoopNest) -> Var | None:
         return nest.outer[0]
     (stage,) = nest.stages
     reductions = reductions_of(stage)
-    if not reductions or not stage.vars or is_column_reduction(stage, reductions)[0]:
+    if not reductions or not stage.vars:
+        return None
+    joined = LoopBody(arranged(stage, stage.vars)[0], stage.stores)  # as the kernel has them
+    if is_column_reduction(joined, reductions)[0]:
         return None
     return stage.vars[0]
