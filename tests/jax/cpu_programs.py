@@ -17,8 +17,11 @@ def names():
     assert jax.default_backend() == "cpu"
     (device,), (other,) = jax.devices("cpu"), jax.devices("jaxlib")
     assert "xloom" in device.client.platform_version and "xloom" not in other.client.platform_version
-    for said in (str, repr, lambda d: d.platform, lambda d: d.device_kind, lambda d: d.addressable_memories()[0].kind):
+    for said in (str, repr, lambda d: d.platform, lambda d: d.device_kind):
         assert said(device) == said(other), (said(device), said(other))
+    for memory, another in zip(device.addressable_memories(), other.addressable_memories(), strict=True):
+        for said in (str, repr, lambda m: m.kind):
+            assert said(memory) == said(another), (said(memory), said(another))
     assert jnp.ones(3).devices() == {device}
 
 
@@ -37,6 +40,14 @@ def both():
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
     exported = jax.export.export(jax.jit(jnp.cos), platforms=["cpu"])(jax.ShapeDtypeStruct((3,), np.float32))
     np.testing.assert_allclose(jax.export.deserialize(exported.serialize()).call(jnp.zeros(3)), np.ones(3))
+
+
+def strides():
+    """Arrays with gaps are lent neither to jaxlib's CPU nor in its place."""
+    lent = np.arange(6).reshape(2, 3)
+    assert jnp.from_dlpack(lent.T).tolist() == lent.T.tolist()
+    for gaps in (lent[:, ::2], lent[::-1]):
+        programs.raises(jax.errors.JaxRuntimeError, "UNIMPLEMENTED", lambda gaps=gaps: jnp.from_dlpack(gaps))
 
 
 def registrations():

@@ -27,7 +27,9 @@ def run(name: str, *command: str, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["names", "both", "registrations", "caches", "alignments", "denormals", "as_on_xloom"])
+@pytest.mark.parametrize(
+    "name", ["names", "both", "registrations", "caches", "alignments", "strides", "denormals", "as_on_xloom"]
+)
 def test_program(name):
     run(name, XLOOM_AS_CPU="1")
 

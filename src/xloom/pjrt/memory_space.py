@@ -17,6 +17,8 @@ PINNED = "pinned_host"
 KINDS = ("device", PINNED, "unpinned_host")
 """Kinds of memory; a kind's number is its place here. The first is where data of a device is by default."""
 
+_NOUNS: dict[str, str] = dict(zip(KINDS, ("DeviceMemory", "PinnedHostMemory", "UnpinnedHostMemorySpace"), strict=True))
+
 
 @dataclass(eq=False)
 class MemorySpace:
@@ -41,6 +43,20 @@ class MemorySpace:
         """Whether the host can read it."""
         compiler = type(self.device.client.compiler)
         return self.kind != KINDS[0] or compiler.to_host is Compiler.to_host
+
+    @property
+    def name(self) -> str:
+        """By the kind and its number, as XLA names it."""
+        platform = f"{self.device.description.platform}_" if self.kind == KINDS[0] else ""
+        return f"{platform}{self.kind}_{self.id}".upper()
+
+    @property
+    def description(self) -> str:
+        """As XLA describes it: the class, and whose it is."""
+        of = self.device.description
+        platform = of.platform.capitalize() if self.kind == KINDS[0] else ""
+        noun = _NOUNS[self.kind]
+        return f"{platform}{noun}(id={self.id}, process_index={of.process_index}, client={of.platform})"
 
     def put(self, array: np.ndarray) -> Any:
         """What the memory holds of an array of the host; not always a copy."""

@@ -51,7 +51,7 @@ class _View:
             kind=self.kind.address,
             kind_size=self.kind.size,
         )
-        self.text = Text(str(memory))
+        self.to_string, self.debug_string = Text(memory.name), Text(memory.description)
         self.devices = CArray.pointers(intern_handle(device) for device in memory.devices)
 
 
@@ -76,14 +76,14 @@ def memory_of(handle: int) -> MemorySpace:
 @slot("PJRT_Memory_DebugString")
 def debug_string(args: Any) -> None:
     """The memory space's name in logs."""
-    text = objects[args.memory].text
+    text = objects[args.memory].debug_string
     args.debug_string, args.debug_string_size = text.address, text.size
 
 
 @slot("PJRT_Memory_ToString")
 def to_string(args: Any) -> None:
     """The memory space's name for users."""
-    text = objects[args.memory].text
+    text = objects[args.memory].to_string
     args.to_string, args.to_string_size = text.address, text.size
 
 
