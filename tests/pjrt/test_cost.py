@@ -4,6 +4,7 @@ import pytest
 
 import xloom as xl
 from xloom.pjrt import Client, InterpreterCompiler
+from xloom.pjrt.hand_over import HandOver
 
 _LESS = "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }"
 _STATE = "(s32[], f32[1024,1024])"
@@ -60,6 +61,15 @@ OTHERS = {
     "a loop of a thousand": _loop(1000),
 }
 
+UNKNOWN_LOOP = """until { s = f32[8,8] parameter(0)  i = s32[] constant(0)  e = f32[1,1] dynamic-slice(s, i, i),
+    dynamic_slice_sizes={1,1}  x = f32[] reshape(e)  k = f32[] constant(9)
+    ROOT p = pred[] compare(x, k), direction=LT }
+  twice { s = f32[8,8] parameter(0)  ROOT r = f32[8,8] add(s, s) }"""
+CALLS = {
+    "a routine of LAPACK": 'lapack_sgetrf_ffi", api_version=API_VERSION_TYPED_FFI, backend_config="{}"',
+    "a call of ours": 'tests.cost"',
+}
+
 
 @xl.custom_call("tests.cost")
 def _call(out, x):
@@ -83,3 +93,17 @@ def test_not_cheap(body):
 
 def test_only_native_code_is():
     assert not is_cheap(next(iter(CHEAP.values())), Client(InterpreterCompiler()))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_loops_beside_calls(name):
+    """Only a call that may wait for something is kept from the caller's thread."""
+    factors = "(f32[8,8]{0,1}, s32[8], s32[])" if "lapack" in CALLS[name] else "f32[8,8]"
+    module = xl.parse(
+        f"""HloModule m {UNKNOWN_LOOP} ENTRY e {{ x = f32[8,8]{{0,1}} parameter(0)
+        w = f32[8,8] while(x), condition=until, body=twice
+        c = {factors} custom-call(x), custom_call_target="{CALLS[name]}
+        ROOT t = (f32[8,8], {factors}) tuple(w, c) }}"""
+    )
+    expected = HandOver.IF_LONG if "lapack" in CALLS[name] else HandOver.ALWAYS
+    assert Client.cpu().compile(module).executable.hand_over is expected

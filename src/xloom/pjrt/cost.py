@@ -13,6 +13,7 @@ from xloom.hlo.cost import flops
 from xloom.hlo.cost_analysis import FLOPS, TRANSCENDENTALS, cost_analysis, of_memory
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.interpreter.custom_call import BUILT_IN
 from xloom.passes.loops import counted_trips
 from xloom.pjrt.hand_over import HandOver
 
@@ -24,6 +25,9 @@ _ARRAYS = 128
 """How many arguments and results take that time once more."""
 _SMALL_BYTES = 1 << 18
 """How large the arrays may be of calls, whose time may grow faster than those."""
+
+_ROUTINES = ("lapack_", "cu_lu_")
+"""Beginnings of names of calls that do nothing but compute."""
 
 _WAITS = having(Trait.WAITS)
 _VIRTUAL = having(Trait.VIRTUAL)
@@ -48,7 +52,7 @@ def hand_over(module: Module, memory: CompiledMemoryStats) -> HandOver:
     """What suits a program of native code: cheap is of whose time it would take a good part to hand it over."""
     arrays = len(module.entry.parameters) + len(leaf_shapes(module.entry.root.shape))
     times = 1 + arrays / _ARRAYS
-    calls = any(i.opcode == "custom-call" for i in module.instructions)
+    calls = {i["custom_call_target"] for i in module.instructions if i.opcode == "custom-call"} - BUILT_IN.keys()
     read = memory.peak_bytes - _unread(module)
     if read > times * CHEAP_BYTES:
         return HandOver.ALWAYS
@@ -56,7 +60,8 @@ def hand_over(module: Module, memory: CompiledMemoryStats) -> HandOver:
     unknown: list[Instruction] = []
     for computation in callees_first([module.entry]):
         known[computation] = sum(_work(i, known, unknown) for i in computation)
-    if known[module.entry] > times * CHEAP_OPERATIONS or (unknown and calls):
+    may_wait = any(not name.startswith(_ROUTINES) for name in calls)
+    if known[module.entry] > times * CHEAP_OPERATIONS or (unknown and may_wait):
         return HandOver.ALWAYS
     return HandOver.IF_LONG if unknown or (calls and read > times * _SMALL_BYTES) else HandOver.NEVER
 
