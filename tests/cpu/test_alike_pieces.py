@@ -84,3 +84,16 @@ def test_code_for_many_alike_arrays_is_as_for_a_few_more_than_are_written_one_by
         )
 
     assert loops(60) == loops(12) < loops(8)
+
+
+def test_indices_put_together():
+    """What is gathered is the same array everywhere, wherever its indices are from."""
+    text = f"""HloModule m
+    ENTRY e {{
+      a = s32[2,16] parameter(0)
+      c = s32[18,16] concatenate({", ".join(["a"] * 9)}), dimensions={{0}}
+      s = s32[17,3] slice(c), slice={{[0:17],[13:16]}}
+      ROOT g = s32[17,3,16] gather(a, s), offset_dims={{2}}, collapsed_slice_dims={{0}}, start_index_map={{0}},
+        index_vector_dim=2, slice_sizes={{1,16}}
+    }}"""
+    _agrees(text, [np.arange(32, dtype=np.int32).reshape(2, 16) - 20])

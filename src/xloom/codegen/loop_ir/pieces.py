@@ -162,7 +162,19 @@ def _token(node: Node, var: Var, known: Ranges, loads: list[tuple[BufferValue, i
         undecided = tuple(c for c in node.conditions if holds(c, range_of(c[0], known)) is None)
         if not any(c[0].factor(var) for c in undecided):
             return undecided, (node.then, node.otherwise)
-    return id(node), ()
+    return _itself(node, known, loads), ()
+
+
+def _itself(node: Node, known: Ranges, loads: list[tuple[BufferValue, int]]) -> tuple[Any, ...]:
+    """A node that is alike to itself alone, where all guards below it decide the same; its arrays are not others."""
+    tokens: list[Any] = []
+    for below in reached([node], known).values():
+        tokens.append(id(below))
+        if isinstance(below, Load):
+            loads.append((below.source, 0))
+        elif isinstance(below, If):
+            tokens.append(tuple(holds(c, range_of(c[0], known)) for c in below.conditions))
+    return tuple(tokens)
 
 
 def _moved(first: _Structure, other: _Structure, fixed: Collection[BufferValue]) -> Moved | None:
