@@ -287,3 +287,14 @@ def test_ends_of_rows_are_loops_of_their_own():
 def test_short_columns_in_two_loops_are_side_by_side():
     text = loops_text(program("f32", "maximum", (256, 300, 4, 3), (1,), "-inf"))
     assert "parallel for i1 in 0..256:\n    for i3 in 0..12:\n" in text
+
+
+def test_few_results_of_two_dimensions():
+    """They are as many as a vector has only when their dimensions are joined, which both who decides and who emits do."""
+    module = xl.parse(
+        "HloModule m least { a = f64[] parameter(0)  b = f64[] parameter(1)  ROOT c = f64[] minimum(a, b) } "
+        "ENTRY e { x = f64[500,4,3] parameter(0)  z = f64[] constant(9)  "
+        "ROOT r = f64[4,3] reduce(x, z), dimensions={0}, to_apply=least }"
+    )
+    x = np.random.default_rng(0).normal(size=(500, 4, 3))
+    np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), x.min(0))
