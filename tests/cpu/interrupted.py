@@ -60,6 +60,14 @@ def chain(count, n):
     return f"HloModule m\nENTRY e {{\n  x0 = f32[{n},{n}] parameter(0)\n  " + "\n  ".join(lines) + "\n}"
 
 
+STORED = "  c = f32[1] constant({{.5}})\n  y = f32[8] dynamic-update-slice(x, c, i)"
+BLOCKS = (
+    loop("sine(x)")
+    .replace("  y = f32[8] sine(x)", STORED.format())
+    .replace("body=body", 'body=body, frontend_attributes={xloom.blocks="true"}')
+)
+
+
 class Stopped(BaseException):  # no failure of a call that is interrupted
     pass
 
@@ -82,6 +90,7 @@ def main():
             matrix,
         ),
         "steps": (chain(3000, 640), matrix),
+        "blocks": (BLOCKS, vector),
     }
     for name, (text, argument) in programs.items():
         short, long = (xl.compile(xl.parse(text.replace("{n}", n))) for n in ("3", "4000000000000000000"))

@@ -10,6 +10,7 @@ threads stopped True
 Python stopped True
 both stopped True
 steps stopped True
+blocks stopped True
 SIGINT after a handler that returns [True]
 wait stopped
 """

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu.printers import schedule_text
+from xloom.cpu.printers import llvm_text, schedule_text
 from xloom.llvm.target import host_level
 
+MARK = ', frontend_attributes={xloom.blocks="true"}'
 BLOCKS = """HloModule m
 on {{
   s = (s32[], f32[{n},64,64], f32[64,64], f32[{n},64,64]) parameter(0)
@@ -47,6 +48,35 @@ ENTRY e {{
   r = f32[{n},64,64] get-tuple-element(l), index=3
   ROOT a = (f32[{n},64,64], s32[]) tuple(r, c)
 }}"""
+FACTORS = """HloModule m
+on {
+  s = STATE parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(9)
+  ROOT l = pred[] compare(i, n), direction=LT
+}
+body {
+  s = STATE parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[9,480,480] get-tuple-element(s), index=1
+  y = f32[9,480,480] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  a = f32[1,480,480] dynamic-slice(x, i, zero, zero), dynamic_slice_sizes={1,480,480}
+  r = f32[1,480,480] cholesky(a), lower=true
+  u = f32[9,480,480] dynamic-update-slice(y, r, i, zero, zero)
+  j = s32[] add(i, one)
+  ROOT o = STATE tuple(j, x, u)
+}
+ENTRY e {
+  x = f32[9,480,480] parameter(0)
+  zero = f32[] constant(0)
+  y = f32[9,480,480] broadcast(zero), dimensions={}
+  i = s32[] constant(0)
+  t = STATE tuple(i, x, y)
+  l = STATE while(t), condition=on, body=body, frontend_attributes={xloom.blocks="true"}
+  ROOT r = f32[9,480,480] get-tuple-element(l), index=2
+}""".replace("STATE", "(s32[], f32[9,480,480], f32[9,480,480])")
 ATTENTION = """HloModule m
 max {{
   a = f32[] parameter(0)
@@ -77,7 +107,7 @@ ENTRY e {{
 }}"""
 
 
-def blocks(n, attribute=', frontend_attributes={xloom.blocks="true"}'):
+def blocks(n, attribute=MARK):
     return xl.parse(BLOCKS.format(n=n, last=n - 1, attribute=attribute))
 
 
@@ -93,6 +123,23 @@ def test_iterations_are_shared_where_a_loop_says_that_they_may_be(attribute, mon
     result, count = xl.compile(module)(x, w)
     np.testing.assert_allclose(result, np.tanh(x @ w) @ w, rtol=1e-4, atol=1e-5)
     assert count == 23
+
+
+def test_what_reads_other_iterations_stays_in_turn():
+    before = "dynamic-slice(x, k"
+    assert before in BLOCKS
+    changed = BLOCKS.replace(before, "dynamic-slice(y, k").format(n=23, last=22, attribute=MARK)
+    assert "iterations shared" not in schedule_text(xl.parse(changed))
+
+
+def test_what_kernels_need_beside_arrays_may_be_more_than_a_stack_has():
+    module = xl.parse(FACTORS)
+    assert "9 iterations shared among threads" in schedule_text(module)
+    assert "aligned_alloc" in llvm_text(module)
+    x = np.random.default_rng(2).standard_normal((9, 480, 480)).astype(np.float32)
+    x = x @ x.swapaxes(1, 2) + 480 * np.eye(480, dtype=np.float32)
+    found = np.tril(xl.compile(module)(x))
+    np.testing.assert_allclose(found @ found.swapaxes(1, 2), x, rtol=1e-3, atol=0.05)
 
 
 @pytest.mark.skipif(not host_level().has_tiles, reason="no AMX, or a process may not use it")

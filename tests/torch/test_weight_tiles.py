@@ -12,7 +12,7 @@ from tests.cpu.test_dot import values
 from xloom.cpu.kernels.matmul import amx_product
 from xloom.hlo.dtype import DTYPES
 from xloom.llvm.target import host_level, target_named
-from xloom.passes import product_tiles
+from xloom.passes import product_tiling
 from xloom.torch.frozen import weight_tiles
 from xloom.torch.frozen.division import divided
 
@@ -108,4 +108,4 @@ def test_networks(monkeypatch):
 
 
 def test_the_type_is_the_one_that_tiles_hold():
-    assert DTYPES["bf16"].bytes * product_tiles.SIDE == amx_product.ROW_BYTES
+    assert DTYPES["bf16"].bytes * product_tiling.SIDE == amx_product.ROW_BYTES

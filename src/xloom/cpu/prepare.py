@@ -20,7 +20,7 @@ from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 from xloom.passes.narrow_operands import NarrowOperands
-from xloom.passes.product_tiles import ProductTiling
+from xloom.passes.product_tiling import ProductTiling
 from xloom.passes.torch_linalg import TorchFactorisations
 
 _FIRST = (TorchFactorisations(MOST_PIVOTS, TALLEST),)

@@ -13,7 +13,7 @@ from xloom.interpreter.custom_call import ALLOCATE_BUFFER
 from xloom.passes.base import Pass, instructions_of, register
 from xloom.passes.dce import remove_keeping_order
 from xloom.passes.integer_ranges import whole
-from xloom.passes.loops import counted_trips, counting_of, in_each_iteration, initial, is_element
+from xloom.passes.loops import counted_trips, counting_of, in_each_iteration, initial, is_element, is_only_updated
 from xloom.passes.product_blocking import BLOCKS
 from xloom.passes.rewrite import editable_computations
 
@@ -85,15 +85,10 @@ def _memory(first: Instruction) -> Instruction:
 
 def _stores_all(loop: Instruction, k: int, last: Instruction, trips: int) -> bool:
     """True where the loop only updates its element `k`, and at all places along one dimension."""
-    body, condition = loop["body"], loop["condition"]
-    if last.opcode != "dynamic-update-slice" or last.users != (body.root,) or body.root.operands.count(last) > 1:
+    if not is_only_updated(loop, k):
         return False
     array, update, *starts = last.operands
-    states = body.parameters[0], condition.parameters[0]
-    if not all(is_element(user, state) for state in states for user in state.users):
-        return False
-    readers = [user for state in states for user in state.users if user["index"] == k]
-    if readers != [array] or array.users != (last,) or len(starts) != array.shape.rank:
+    if len(starts) != array.shape.rank:
         return False
     if loop.frontend_attributes.get(BLOCKS) == "true":
         return True

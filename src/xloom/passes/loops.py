@@ -59,6 +59,19 @@ def element_of(whole: Instruction, index: int) -> Instruction:
     return whole.parent.add(new)
 
 
+def is_only_updated(loop: Instruction, index: int) -> bool:
+    """True where each iteration stores a part of element `index` of the state, which nothing in the loop reads."""
+    body, states = loop["body"], (loop["body"].parameters[0], loop["condition"].parameters[0])
+    last = body.root.operands[index]
+    if last.opcode != "dynamic-update-slice" or last.users != (body.root,) or body.root.operands.count(last) > 1:
+        return False
+    if not all(is_element(user, state) for state in states for user in state.users):
+        return False
+    array = last.operands[0]
+    readers = [user for state in states for user in state.users if user["index"] == index]
+    return readers == [array] and array.users == (last,)
+
+
 def initial(loop: Instruction, index: int) -> Instruction | None:
     """Element `index` of the loop's first state, where that is put together by `tuple`."""
     state = loop.operands[0]

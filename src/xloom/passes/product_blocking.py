@@ -11,10 +11,20 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.base import Pass, register
-from xloom.passes.product_tiles import is_of_tiles
+from xloom.passes.product_tiling import is_of_tiles
 from xloom.passes.replacement import replace_each
 from xloom.passes.rewrite import Rewriter, RuleTable
-from xloom.passes.row_region import Places, Result, RowRegion, block_count, key
+from xloom.passes.row_region import (
+    BLOCK_BYTES,
+    LEAST_BYTES,
+    LEAST_ROWS,
+    Places,
+    Result,
+    RowRegion,
+    block_count,
+    is_worth_dividing,
+    key,
+)
 
 _COUNTER = array_shape(s32, ())
 BLOCKS = "xloom.blocks"
@@ -31,9 +41,9 @@ class ProductBlocking(Pass):
     for each, has `tiled_block` bytes: what a thread keeps in its core's caches.
     """
 
-    least: int = 1 << 22
-    block: int = 1 << 21
-    rows: int = 16
+    least: int = LEAST_BYTES
+    block: int = BLOCK_BYTES
+    rows: int = LEAST_ROWS
     tiled_block: int = 400_000
 
     name = "product-blocking"
@@ -49,8 +59,7 @@ class ProductBlocking(Pass):
         if i.is_dead:  # as a loop gives it already
             return None
         for side in (0, 1):
-            rows = i.operands[side]
-            if rows.opcode == "dot" or rows.shape.size * rows.shape.dtype.bytes < self.least:
+            if not is_worth_dividing(i.operands[side], self.least):
                 continue
             for even in (False, True):  # what is added up is of even blocks
                 block = self.tiled_block if is_of_tiles(i) else self.block

@@ -22,6 +22,9 @@ _CHEAP = frozenset(
 _SUM_BYTES = 4
 """Of an element, at least, of what a narrower one was made of."""
 
+LEAST_BYTES, BLOCK_BYTES, LEAST_ROWS = 1 << 22, 1 << 21, 16
+"""Of an array between two products that is worth dividing; of a block of it, at most; and rows of a block."""
+
 Places = Mapping[int, int]
 """The dimensions of an array that blocks divide, by dimension: the numbers of the blocks' axes."""
 
@@ -50,6 +53,11 @@ class Result:
 
     places: Places
     is_added: bool = False
+
+
+def is_worth_dividing(rows: Instruction, least: int) -> bool:
+    """True of an array of so many bytes at least, which is no product of which nothing was made."""
+    return rows.opcode != "dot" and rows.shape.size * rows.shape.dtype.bytes >= least
 
 
 class RowRegion:

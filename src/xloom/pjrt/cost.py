@@ -10,7 +10,7 @@ from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.cost import flops
-from xloom.hlo.cost_analysis import FLOPS, TRANSCENDENTALS, cost_analysis, of_memory
+from xloom.hlo.cost_analysis import BYTES, FLOPS, TRANSCENDENTALS, cost_analysis, of_memory
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import BUILT_IN
@@ -43,7 +43,7 @@ def analysis(module: Module, memory: CompiledMemoryStats) -> dict[str, float]:
     """The cost of a run by XLA's names, all of it as one fusion, which reads the arguments and writes the results."""
     found = cost_analysis(module)
     moved = of_memory([p.shape.nbytes for p in module.entry.parameters], memory.result_bytes)
-    moved["bytes accessed"] = memory.argument_bytes + memory.result_bytes
+    moved[BYTES] = memory.argument_bytes + memory.result_bytes
     arithmetic = {name: found[name] for name in (FLOPS, TRANSCENDENTALS, "optimal_seconds") if name in found}
     return {**arithmetic, **{name: float(size) for name, size in moved.items() if size}}
 

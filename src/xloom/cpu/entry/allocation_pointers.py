@@ -109,18 +109,18 @@ class AllocationPointers:
         if arena_bytes > ADDRESSED:
             message = f"temporary arrays need {arena_bytes} bytes, more than a process can address"
             raise OutOfMemoryError(message, where=self._assignment.largest)
-        self._place_in_arena()
+        self.place_in(self._arena)
         return arena_bytes
 
-    def assign_own_offsets(self) -> int:
+    def own_bytes(self) -> int:
         """Assigns offsets in the function's own memory to the temporary arrays that it has; returns the bytes."""
         nbytes = assign_offsets(dict.fromkeys([*self._in_arena, *self.scratch_memory]), ())
-        self._place_in_arena()
-        return nbytes
+        return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
-    def _place_in_arena(self) -> None:
+    def place_in(self, arena: ir.Value) -> None:
+        """Says where the memory of temporary arrays is, once they have offsets in it."""
         for allocation, address in self._in_arena.items():
-            address.pointer = self.of(allocation.colocated_with) if allocation.colocated_with else self._arena
+            address.pointer = self.of(allocation.colocated_with) if allocation.colocated_with else arena
             address.indices = [I64(allocation.offset)]
 
     def _on_stack(self, nbytes: int) -> ir.Value:

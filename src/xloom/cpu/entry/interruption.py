@@ -91,10 +91,13 @@ class Polling:
             self._poll, self._next = _declared(b.module), allocate(b, I64)
             with b.goto_block(b.function.entry_basic_block):
                 b.store(I64(0), self._next)
-        is_over = b.icmp_signed("!=", b.call(self._poll, [self._next]), I32(0))
-        with b.if_then(is_over, likely=False):
+        with b.if_then(self.is_over(b.call(self._poll, [self._next])), likely=False):
             self.end()
         self._looked = self.cost
+
+    def is_over(self, found: ir.Value) -> ir.Value:
+        """Whether the run is to end, by what was found."""
+        return self._b.icmp_signed("!=", found, I32(0))
 
     def end(self) -> None:
         """Ends the function here."""

@@ -25,8 +25,8 @@ from xloom.cpu.entry.main_function import INTERRUPTED
 from xloom.cpu.kernel_modules.kernel import TASK, Phase
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.loop import PLAIN, allocate, loop
-from xloom.llvm.types import I8, I32, I64, POINTER
-from xloom.passes.loops import counted_trips, counting_of, in_each_iteration, initial
+from xloom.llvm.types import I8, I32, I64, POINTER, VOID
+from xloom.passes.loops import counted_trips, counting_of, in_each_iteration, initial, is_only_updated
 from xloom.passes.product_blocking import BLOCKS
 from xloom.trampoline import Nested
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
 
 _MOST = 1 << 20
-"""Bytes of temporary arrays, which lie on the stack of each thread."""
+"""Bytes of temporary arrays, which lie on the stack of each thread unless kernels need more beside them."""
 _DONE_APART = frozenset({Role.KERNEL, Role.ALIAS})
 
 
@@ -64,7 +64,8 @@ def parallel_loop(
     others = [state for state in states if state is not counter]
     if any(not element.is_array for element in loop.shape.elements) or len(others) != len(states) - 1:
         return None
-    if any(allocations[v] is not state for v, state in zip(body.root, states, strict=True) if state is not counter):
+    leaves = [k for k in range(len(states)) if k != counting.index]
+    if any(allocations[body.root[k]] is not states[k] or not _is_apart(loop, body, k) for k in leaves):
         return None
     groups = [thunk for thunk in body.thunks if isinstance(thunk, FusionGroup)]
     read_in_place = {root for group in groups if entry.views.has(entry, body, group) for root in group.roots}
@@ -74,6 +75,11 @@ def parallel_loop(
     first, step = initial(loop, counting.index), in_each_iteration(loop, counting.step)
     assert first is not None and step is not None
     return ParallelLoop(counter, others, int(first.literal.value), int(step.literal.value), trips)
+
+
+def _is_apart(loop: Instruction, body: ScheduledComputation, k: int) -> bool:
+    """True of state that no iteration changes, or of which each stores a part, and none reads what another stored."""
+    return body.root[k] == (body.computation.parameters[0], k) or is_only_updated(loop, k)
 
 
 def _is_done_apart(thunk: FusionGroup | Instruction) -> bool:
@@ -116,25 +122,35 @@ def _emit_iterations(inner: EntryBuilder, task: ir.Function, found: ParallelLoop
         b.load(b.gep(table, [I64(k)], inbounds=True, source_etype=POINTER), typ=POINTER)
         for k in range(2 + len(found.states))
     )
-    arena = allocate(b, I8, 1)
-    arena.align = ALIGNMENT
-    start = task.append_basic_block("start")
+    start, done = (task.append_basic_block(name) for name in ("start", "done"))
     b.position_at_end(start)
     given = dict(zip(found.states, states, strict=True))
     nothing = ir.Constant(POINTER, None)
-    memory = AllocationPointers(b, inner.assignment, (nothing, nothing, constants, arena), given)
-    inner.begin_function(b, memory, _Polling(b, flag))
+    memory = AllocationPointers(b, inner.assignment, (nothing, nothing, constants, nothing), given)
+    inner.begin_function(b, memory, _Polling(b, flag, done))
     with loop(b, begin, end, name="iteration", hints=PLAIN) as number:
         inner.polling.look()
         _count(inner, found, b.add(b.mul(number, I64(found.step)), I64(found.begin)))
         with inner.recorded() as event.test:
-            yield inner.emit_schedule(event.condition)  # which a copy of the loop's state goes through, and no code
+            yield inner.emit_schedule(event.condition)  # whose result is known
         with inner.recorded() as event.thunks:
             yield inner.emit_schedule(event.body, repeated=True)
             allocations = inner.assignment.allocations
             inner.copies([(state, allocations[v]) for state, v in zip(event.state, event.body.root, strict=True)])
+    b.branch(done)
+    b.position_at_end(done)
+    nbytes = memory.own_bytes()
+    if nbytes > _MOST:
+        with b.goto_block(task.entry_basic_block):
+            b.position_at_start(task.entry_basic_block)
+            reserve = inner.declared("aligned_alloc", ir.FunctionType(POINTER, [I64, I64]))
+            arena = b.call(reserve, [I64(ALIGNMENT), I64(nbytes)])
+        b.call(inner.declared("free", ir.FunctionType(VOID, [POINTER])), [arena])
+    else:
+        arena = allocate(b, I8, nbytes)
+        arena.align = ALIGNMENT
+    memory.place_in(arena)
     b.ret_void()
-    arena.operands = (I64(max(1, memory.assign_own_offsets())),)
     b.position_at_end(task.entry_basic_block)
     b.branch(start)
 
@@ -149,14 +165,19 @@ def _count(entry: EntryBuilder, found: ParallelLoop, count: ir.Value) -> None:
 class _Polling(Polling):
     """Looks in a task, which has a flag for what it finds."""
 
-    def __init__(self, builder: ir.IRBuilder, flag: ir.Value):
+    def __init__(self, builder: ir.IRBuilder, flag: ir.Value, done: ir.Block):
         super().__init__(builder)
-        self._flag = flag
+        self._flag, self._done = flag, done
 
     def between_thunks(self) -> None:
         """Iterations begin with a look."""
 
+    def is_over(self, found: ir.Value) -> ir.Value:
+        """Also where another thread has found it: most never do, as they are not Python's."""
+        b = self._b
+        return super().is_over(b.or_(found, b.load_atomic(self._flag, "monotonic", 4, typ=I32)))
+
     def end(self) -> None:
         """Ends the task."""
-        self._b.store(I32(1), self._flag)
-        self._b.ret_void()
+        self._b.atomic_rmw("xchg", self._flag, I32(1), "monotonic")
+        self._b.branch(self._done)

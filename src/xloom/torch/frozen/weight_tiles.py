@@ -1,6 +1,6 @@
 """Weights of bf16 in the tiles that AMX multiplies, so that none are packed when a program runs.
 
-`passes/product_tiles.py` says how they do.
+`passes/product_tiling.py` says how they do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.llvm.target import process_target
 from xloom.passes.narrow_operands import is_widened
-from xloom.passes.product_tiles import SIDE, in_tiles, product_of_tiles
+from xloom.passes.product_tiling import SIDE, in_tiles, product_of_tiles
 from xloom.passes.rewrite import Rewriter
 from xloom.torch.frozen.division import computed_of
 

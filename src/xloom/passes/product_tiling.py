@@ -17,7 +17,7 @@ from xloom.hlo.shape import array_shape
 from xloom.passes.base import Pass, register
 from xloom.passes.replacement import replace_each
 from xloom.passes.rewrite import Rewriter, RuleTable
-from xloom.passes.row_region import RowRegion
+from xloom.passes.row_region import BLOCK_BYTES, LEAST_BYTES, LEAST_ROWS, RowRegion, is_worth_dividing
 
 SIDE = 32
 """Columns of a pair of tiles, and elements of the depth of both."""
@@ -33,9 +33,9 @@ class ProductTiling(Pass):
     The array between the two has `least` bytes, and a block at most `block`, and at least `rows` rows.
     """
 
-    least: int = 1 << 22
-    block: int = 1 << 21
-    rows: int = 16
+    least: int = LEAST_BYTES
+    block: int = BLOCK_BYTES
+    rows: int = LEAST_ROWS
 
     name = "product-tiling"
 
@@ -47,17 +47,13 @@ class ProductTiling(Pass):
             return dot_of_tiles(rw, i) if i in found else None
 
         for i in module.instructions:
-            if i.opcode == "dot" and self._is_large(i):
+            if i.opcode == "dot" and is_worth_dividing(i.operands[0], self.least):
                 region = RowRegion(i, 0, self.block, self.rows)
                 if region.is_worth_it and len(region.dots) == 2 and all(map(may_be_in_tiles, region.dots)):
                     found.update(region.dots)
         rules = RuleTable()
         rules("dot")(tiled)
         return bool(found) and replace_each(module, rules)
-
-    def _is_large(self, dot: Instruction) -> bool:
-        rows = dot.operands[0]
-        return rows.opcode != "dot" and rows.shape.size * rows.shape.dtype.bytes >= self.least
 
 
 def is_of_tiles(dot: Instruction) -> bool:
