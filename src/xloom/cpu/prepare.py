@@ -19,6 +19,7 @@ from xloom.passes.dead_initial_value import DeadInitialValue
 from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
+from xloom.passes.lookup_tables import LookupTables
 from xloom.passes.narrow_operands import NarrowOperands
 from xloom.passes.product_tiling import ProductTiling
 from xloom.passes.torch_linalg import TorchFactorisations
@@ -30,6 +31,7 @@ _OWN = (
     DotOperandFusion(),
     ScatterOperandFusion(),
     DeadInitialValue(),
+    LookupTables(),
 )
 
 

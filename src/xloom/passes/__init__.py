@@ -27,6 +27,7 @@ from xloom.passes.lapack_call_expansion import LapackCallExpansion
 from xloom.passes.layout_simplification import LayoutSimplification
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
+from xloom.passes.lookup_tables import LookupTables
 from xloom.passes.mask_sharing import MaskSharing
 from xloom.passes.narrow_operands import NarrowOperands
 from xloom.passes.ordered_operand_rounding import OrderedOperandRounding
@@ -76,6 +77,7 @@ __all__ = [
     "LayoutSimplification",
     "LinearAlgebraBlocking",
     "LinearAlgebraWidening",
+    "LookupTables",
     "MaskSharing",
     "NarrowOperands",
     "OrderedOperandRounding",

@@ -29,7 +29,7 @@ _LONG = frozenset({
 })  # fmt: skip
 """Elementwise operators that take longer than to load what they give."""
 _ELEMENTWISE = frozenset(name for name, op in OPCODES.items() if op.elementwise and not op.has_effect) - _COMPUTED
-_ALLOWED = _VIEWS | _COMPUTED | _ELEMENTWISE | {"constant", "iota"}
+_ALLOWED = _VIEWS | _COMPUTED | _ELEMENTWISE | {"bitcast-convert", "constant", "iota"}
 _OF_ARRAYS = frozenset({"cholesky", "convolution", "dot", "fft", "sort", "topk", "triangular-solve"})
 """What reads its operands as arrays: those are written in each iteration, unless they are before."""
 _FORWARDING = frozenset({"bitcast", "reshape"})
@@ -124,7 +124,7 @@ def _reads_of(i: Instruction, operands: Iterable[_Reads]) -> _Reads:
     if i.opcode == "constant" or not i.shape.is_array:
         return _Reads({})
     own = _Reads({i: i.shape.nbytes})
-    if i.opcode in _COMPUTED or i.opcode in _LONG or _is_strided(i) or _is_laid_out(i):
+    if i.opcode in _COMPUTED or i.opcode in _LONG or _is_strided(i) or _is_laid_out(i) or _is_table(i):
         return own
     arrays: dict[Instruction, int] = {}
     for found in operands:
@@ -157,6 +157,11 @@ def _is_strided(i: Instruction) -> bool:
 def _is_laid_out(i: Instruction) -> bool:
     """True of copies to another layout."""
     return i.opcode == "copy" and i.shape.major_to_minor != i.operands[0].shape.major_to_minor
+
+
+def _is_table(i: Instruction) -> bool:
+    """True of what elements are gathered from, and so computed again for many readers."""
+    return any(u.opcode == "gather" and u.operands[0] is i for u in i.users)
 
 
 def _widen(loop: Instruction, values: list[Instruction]) -> None:

@@ -93,7 +93,8 @@ def _epilogue(
         _, user = heappop(waiting)
         if not _is_done_to_each(user, product) or any(u not in order for u in user.users):
             break
-        others = [i for o in user.operands if o not in inside for i in _own(o, product, later)]
+        parts = user.operands[1:] if user.opcode == "gather" else user.operands  # a table is an array
+        others = [i for o in parts if o not in inside for i in _own(o, product, later)]
         if None in others:
             break
         inside.update(i for i in others if i is not None)
@@ -117,7 +118,12 @@ def _is_done_to_each(i: Instruction, product: Instruction) -> bool:
     """True where each element is made of one sum, in the order in which they lie in memory."""
     if not is_fusible(i) or _is_tied(i) or i.shape.size != product.shape.size:
         return False
-    return i.opcode == "reshape" or i.op.elementwise
+    return i.opcode in ("bitcast-convert", "reshape") or i.op.elementwise or _is_lookup(i)
+
+
+def _is_lookup(i: Instruction) -> bool:
+    """True where each element is one of an array that the same element of another one numbers."""
+    return i.opcode == "gather" and i.operands[0].shape.rank == 1 and i.operands[1].shape.dims == i.shape.dims
 
 
 def _own(operand: Instruction, product: Instruction, later: Collection[Instruction]) -> Iterator[Instruction | None]:
