@@ -401,6 +401,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.matmul.amx_packing._LEAST_ROWS",
         "cpu.kernels.matmul.amx_product._STEPS",
         "cpu.kernels.matmul.amx_product._PACKED_STEPS",
+        "cpu.kernels.matmul.amx_product._CACHED_STEPS",
         "cpu.kernels.matmul.amx_product._BLOCK",
         "cpu.kernels.matmul.amx_product._LEAST_BLOCK",
         "cpu.kernels.matmul.amx_product._BLOCK_TILES",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred, s32
@@ -38,13 +39,15 @@ class ProductBlocking(Pass):
 
     It does so where the array between the two has `least` bytes and what else reads it can be part of the loop; a block
     has `block` bytes and `rows` rows. One of products whose right operands are tiles, which need not be packed again
-    for each, has `tiled_block` bytes: what a thread keeps in its core's caches.
+    for each, has `tiled_block` bytes: what a thread keeps in its core's caches, where it keeps those operands as well,
+    which have `cached` bytes at most.
     """
 
     least: int = LEAST_BYTES
     block: int = BLOCK_BYTES
     rows: int = LEAST_ROWS
     tiled_block: int = 400_000
+    cached: int = 1 << 20
 
     name = "product-blocking"
 
@@ -62,11 +65,17 @@ class ProductBlocking(Pass):
             if not is_worth_dividing(i.operands[side], self.least):
                 continue
             for even in (False, True):  # what is added up is of even blocks
-                block = self.tiled_block if is_of_tiles(i) else self.block
-                region = RowRegion(i, side, block, self.rows, even=even)
-                if region.is_worth_it:
+                is_tiled = is_of_tiles(i)
+                region = RowRegion(i, side, self.tiled_block if is_tiled else self.block, self.rows, even=even)
+                if region.is_worth_it and (not is_tiled or _right_bytes(region) <= self.cached):
                     return _loop(region, i, rw)
         return None
+
+
+def _right_bytes(region: RowRegion) -> int:
+    """Of what each block multiplies rows by, of one of a batch."""
+    rights = ((d.operands[1].shape, d["rhs_batch_dims"]) for d in region.dots)
+    return sum(shape.nbytes // prod(shape.dims[d] for d in batch) for shape, batch in rights)
 
 
 def _loop(region: RowRegion, dot: Instruction, rw: Rewriter) -> Instruction:

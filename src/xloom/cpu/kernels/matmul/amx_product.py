@@ -53,7 +53,10 @@ _GROUP, _PACKED_GROUP = 4, 32
 """Pairs of tiles of columns that meet a block of rows, where they are packed for it, or are already; at the most."""
 _ITEMS = 8
 """Of a product, for threads to share, where it has as many tiles."""
-_GIVEN, _WRITTEN = (2, 8), (1, 2)
+_CACHED_STEPS = 8
+"""Tiles of the depth that are multiplied, about, before the next tiles of sums of a large block: a pair of columns has
+16 KiB then, which the first cache keeps for all rows of the block."""
+_GIVEN, _WRITTEN = (4, 4), (1, 2)
 """Pairs of rows and of columns whose sums are in memory together, 64 KiB or 8, before results are made of them: lines
 that an epilogue is given are better long, and what is only written comes from the first cache."""
 _LOCAL_STEPS, _LOCAL_COLUMNS = 32, 16
@@ -145,10 +148,11 @@ class _Division(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of the depth: its first step, how many it has, and whether it is the last."""
+    """A part of the depth: its first step, how many it has, and at once, and whether it is the last."""
 
     begin: ir.Value
     steps: ir.Value
+    at_once: int
     is_last: ir.Value
 
 
@@ -199,6 +203,7 @@ class _Multiplication:
         """The loops over all."""
         b, product, steps = self._b, self._product, self._left.steps
         most, size, blocks, group, groups = division
+        at_once = _at_once(least(steps, most)) if self._pairs == _GIVEN else most
         self._tiles.begin()
         with rolled(b, self._phase.begin, self._phase.end, name="item") as item:
             axes = [Axis(n, 0, 0, 0) for n in (count(product.batch), blocks, groups)]
@@ -217,7 +222,7 @@ class _Multiplication:
                         self._pack_tail(self._tail, bases[0], (top, bottom))
                 if self._local is not None:
                     self._pack(self._local, bases[1], (side, last), (begin, some))
-                part = _Part(begin, some, is_last)
+                part = _Part(begin, some, at_once, is_last)
                 place = _Place(bases, (first_row, first_column), (top, side))
                 self._add_blocks(place, part, (bottom, last))
         self._tiles.end()
@@ -238,27 +243,42 @@ class _Multiplication:
                 self._finish(place.bases[2], rows, columns)
 
     def _add_block(self, place: _Place, part: _Part, rows: _Range, columns: _Range) -> None:
-        """Adds a part of the depth of some pairs of rows and columns."""
-        b, steps = self._b, self._left.steps
-        with rolled(b, *columns, name="columns") as column, rolled(b, *rows, name="rows") as row:
-            if self._local_rows is not None:
-                step = b.sub(b.mul(b.sub(row, rows[0]), i64(_LOCAL_STEPS)), part.begin)
-                lefts = self._pair(moved(b, self._local_rows, step, PAIR_BYTES))
-            else:
-                lefts = self._places(place.bases[0], b.add(place.firsts[0], row), row)
-            packed_column = b.add(place.firsts[1], column)
-            if self._columns is not None:
-                line = b.add(b.mul(packed_column, i64(steps)), part.begin)
-                right = moved(b, self._columns, line, PAIR_BYTES)
-            else:
-                right = moved(b, self._local, b.sub(column, place.begins[1]), _STEPS * PAIR_BYTES)
-            waiting = None
-            if self._waiting is not None:
-                slot = b.add(b.mul(packed_column, i64(self._left.pairs)), row)
-                waiting = self._quarters(moved(b, self._waiting, slot, SUM_BYTES))
-            tail = None if self._tail is None else moved(b, self._tail, b.sub(row, place.begins[0]), PAIR_BYTES)
-            self._multiply(waiting, lefts, right, part, tail)
-            self._store(waiting, self._summed(b.sub(row, rows[0]), column, columns[0]), part.is_last)
+        """Adds a part of the depth of some pairs of rows and columns, some steps after the other."""
+        b, some = self._b, part.at_once
+        with rolled(b, 0, part.steps, some, name="steps") as begin:
+            end = intrinsic(b, "smin", b.add(begin, i64(some)), part.steps)
+            with rolled(b, *columns, name="columns") as column, rolled(b, *rows, name="rows") as row:
+                self._add_pair(place, part, (begin, end), (row, rows[0]), (column, columns[0]))
+
+    def _add_pair(
+        self, place: _Place, part: _Part, steps: _Range, row_of: tuple[ir.Value, ir.Value], column_of: _Range
+    ) -> None:
+        """Adds some steps of a part of the depth to the sums of a pair of rows and a pair of columns."""
+        b, (row, first_row), (column, first_column) = self._b, row_of, column_of
+        if self._local_rows is not None:
+            step = b.sub(b.mul(b.sub(row, first_row), i64(_LOCAL_STEPS)), part.begin)
+            lefts = self._pair(moved(b, self._local_rows, step, PAIR_BYTES))
+        else:
+            lefts = self._places(place.bases[0], b.add(place.firsts[0], row), row)
+        packed_column = b.add(place.firsts[1], column)
+        if self._columns is not None:
+            line = b.add(b.mul(packed_column, i64(self._left.steps)), part.begin)
+            right = moved(b, self._columns, line, PAIR_BYTES)
+        else:
+            right = moved(b, self._local, b.sub(column, place.begins[1]), _STEPS * PAIR_BYTES)
+        waiting = None
+        if self._waiting is not None:
+            slot = b.add(b.mul(packed_column, i64(self._left.pairs)), row)
+            waiting = self._quarters(moved(b, self._waiting, slot, SUM_BYTES), 2 * ROW_BYTES)
+        tail = None if self._tail is None else moved(b, self._tail, b.sub(row, place.begins[0]), PAIR_BYTES)
+        here = moved(b, self._sums, b.sub(row, first_row), SIDE * self._apart)
+        # columns of the last tiles are those of tiles before them again: each has its own until the last step
+        unfinished = self._quarters(moved(b, here, b.sub(column, first_column), 2 * ROW_BYTES), self._apart)
+        self._begin_sums(part, steps[0], waiting, unfinished)
+        self._multiply(lefts, right, part, steps, tail)
+        finished = self._summed(b.sub(row, first_row), column, first_column)
+        is_whole = b.icmp_signed("==", steps[1], part.steps)
+        self._store(part.is_last, is_whole, waiting, unfinished, finished)
 
     def _summed(self, row: ir.Value, column: ir.Value, first_column: ir.Value) -> list[ir.Value]:
         """Where tiles of sums lie in memory of a block, of a pair of its rows and of a pair of columns."""
@@ -333,37 +353,48 @@ class _Multiplication:
             here = moved(b, tail, b.sub(pair, top), PAIR_BYTES)
             self._left.put(b, self._rows, base, pair, i64(self._left.steps - 1), here)
 
-    def _multiply(
-        self,
-        waiting: list[ir.Value] | None,
-        lefts: list[ir.Value],
-        right: ir.Value,
-        part: _Part,
-        tail: ir.Value | None,
+    def _begin_sums(
+        self, part: _Part, begin: ir.Value, waiting: list[ir.Value] | None, unfinished: list[ir.Value]
     ) -> None:
-        """Adds a part of the depth to the tiles of sums, which begin as zeros or with those that wait in memory."""
-        b, tiles, left = self._b, self._tiles, self._left
-        if waiting is not None:
-            with b.if_else(b.icmp_signed("==", part.begin, i64(0))) as (is_first, is_later):
-                with is_first:
-                    for tile in range(4):
-                        tiles.clear(tile)
-                with is_later:
-                    for tile, place in enumerate(waiting):
-                        tiles.load(tile, place, i64(2 * ROW_BYTES))
-        else:
-            for tile in range(4):
-                tiles.clear(tile)
+        """Tiles of sums begin as zeros, or with those that wait in memory, or with those of the steps before."""
+        b, tiles = self._b, self._tiles
+        with b.if_else(b.icmp_signed("==", begin, i64(0))) as (is_first, is_later):
+            with is_first:
+                if waiting is None:
+                    self._clear()
+                else:
+                    with b.if_else(b.icmp_signed("==", part.begin, i64(0))) as (is_first_part, is_later_part):
+                        with is_first_part:
+                            self._clear()
+                        with is_later_part:
+                            for tile, place in enumerate(waiting):
+                                tiles.load(tile, place, i64(2 * ROW_BYTES))
+            with is_later:
+                for tile, place in enumerate(unfinished):
+                    tiles.load(tile, place, i64(self._apart))
+
+    def _clear(self) -> None:
+        for tile in range(4):
+            self._tiles.clear(tile)
+
+    def _multiply(
+        self, lefts: list[ir.Value], right: ir.Value, part: _Part, steps: _Range, tail: ir.Value | None
+    ) -> None:
+        """Adds some steps of a part of the depth to the tiles of sums."""
+        b, left, (begin, end) = self._b, self._left, steps
         stride = i64(inner(left.rows).a * left.source.dtype.bytes if left.is_in_place else ROW_BYTES)
-        whole = part.steps if tail is None else b.sub(part.steps, b.zext(part.is_last, I64))
-        with rolled(b, 0, whole, name="k") as k:
+        has_tail = None
+        if tail is not None:
+            has_tail = b.and_(part.is_last, b.icmp_signed("==", end, part.steps))
+            end = b.sub(end, b.zext(has_tail, I64))
+        with rolled(b, begin, end, name="k") as k:
             distance = b.load(b.gep(self._distances, [k], inbounds=True, source_etype=I64), typ=I64)
             here = [moved(b, pointer, distance, 1) for pointer in lefts]
             self._add(here, stride, moved(b, right, k, PAIR_BYTES))
         if tail is not None:
-            with b.if_then(part.is_last):
+            with b.if_then(has_tail):
                 here = [moved(b, tail, i64(n), TILE_BYTES) for n in (0, 1)]
-                self._add(here, i64(ROW_BYTES), moved(b, right, whole, PAIR_BYTES))
+                self._add(here, i64(ROW_BYTES), moved(b, right, end, PAIR_BYTES))
 
     def _add(self, lefts: list[ir.Value], stride: ir.Value, right: ir.Value) -> None:
         """Adds one step of the depth."""
@@ -378,20 +409,27 @@ class _Multiplication:
         tiles.multiply_add(2, 5, 6)
         tiles.multiply_add(3, 5, 7)
 
-    def _quarters(self, sums: ir.Value) -> list[ir.Value]:
-        """Where tiles of sums lie in memory of [row][column]."""
+    def _quarters(self, sums: ir.Value, apart: int) -> list[ir.Value]:
+        """Where tiles of sums lie in memory whose lines are so many bytes apart."""
         b = self._b
-        places = [row * 2 * TILE_BYTES + column * ROW_BYTES for row in (0, 1) for column in (0, 1)]
+        places = [row * ROWS * apart + column * ROW_BYTES for row in (0, 1) for column in (0, 1)]
         return [b.gep(sums, [i64(at)], inbounds=True, source_etype=I8) for at in places]
 
-    def _store(self, waiting: list[ir.Value] | None, summed: list[ir.Value], is_last: ir.Value) -> None:
+    def _store(
+        self,
+        is_last: ir.Value,
+        is_whole: ir.Value,
+        waiting: list[ir.Value] | None,
+        unfinished: list[ir.Value],
+        finished: list[ir.Value],
+    ) -> None:
         """Stores tiles of sums in memory of the block, or where they wait for the next part of the depth."""
-        b, stride, places = self._b, i64(self._apart), summed
+        b, stride, places = self._b, i64(self._apart), finished
         if waiting is not None:
-            places = [b.select(is_last, *both) for both in zip(summed, waiting, strict=True)]
-            stride = b.select(is_last, stride, i64(2 * ROW_BYTES))
-        for tile, place in enumerate(places):
-            self._tiles.store(tile, place, stride)
+            places = [b.select(is_last, *both) for both in zip(finished, waiting, strict=True)]
+            stride = b.select(b.or_(is_last, b.not_(is_whole)), stride, i64(2 * ROW_BYTES))
+        for tile, both in enumerate(zip(places, unfinished, strict=True)):
+            self._tiles.store(tile, b.select(is_whole, *both), stride)
 
     def _write(self, sums: ir.Value, first: ir.Value, step: ir.Value, lines: ir.Value, length: ir.Value) -> None:
         """Stores lines of sums in the result, from element `first` on; the last vector of each ends with it."""
@@ -402,6 +440,11 @@ class _Multiplication:
                 at = intrinsic(b, "smin", column, b.sub(length, i64(ROWS)))
                 value = arithmetic.load(b, line, arithmetic.dtype, at, ROWS)
                 store_sums(b, arithmetic, self._target, c.dtype, b.add(to, at), value)
+
+
+def _at_once(steps: int) -> int:
+    """How many steps are multiplied before the next tiles of sums, of so many in all."""
+    return -(-steps // greatest(1, (steps + _CACHED_STEPS // 2) // _CACHED_STEPS))
 
 
 def store_sums(
