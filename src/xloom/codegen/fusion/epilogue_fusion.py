@@ -48,7 +48,7 @@ class EpilogueFusion(Pass):
             order = {i: k for k, i in enumerate(computation.post_order())} if products else {}
             while products:
                 root, inside = _epilogue(computation, products.pop(0), order, products)
-                if len(inside) > 1:
+                if any(i.opcode not in ("dot", "convolution", "reshape") for i in inside):
                     fuse(module, root, inside - {root}, "epilogue")
                     changed = True
         return changed

@@ -189,6 +189,9 @@ class _Multiplication:
         self._local = None if columns else stack_memory(b, _GROUP * _STEPS * PAIR_BYTES)
         self._is_split = sums is not None
         self._pairs = _GIVEN if self._c.has_epilogue or is_local else _WRITTEN
+        # what is a result as it is needs no memory of a block
+        self._is_stored = not self._c.has_epilogue and self._c.dtype is arithmetic.dtype
+        self._is_stored = self._is_stored and left.line >= ROWS and right.line >= ROWS
         # an odd number of lines from row to row, which share no place of the first cache
         self._apart = (2 * self._pairs[1] + 1) * ROW_BYTES
         self._local_rows = stack_memory(b, self._pairs[0] * _LOCAL_STEPS * PAIR_BYTES) if is_local else None
@@ -239,8 +242,9 @@ class _Multiplication:
             if self._local_rows is not None:
                 self._pack_rows(self._local_rows, place.bases[0], rows, part)
             self._add_block(place, part, rows, columns)
-            with b.if_then(part.is_last) if self._is_split else nullcontext():
-                self._finish(place.bases[2], rows, columns)
+            if not self._is_stored:
+                with b.if_then(part.is_last) if self._is_split else nullcontext():
+                    self._finish(place.bases[2], rows, columns)
 
     def _add_block(self, place: _Place, part: _Part, rows: _Range, columns: _Range) -> None:
         """Adds a part of the depth of some pairs of rows and columns, some steps after the other."""
@@ -276,7 +280,10 @@ class _Multiplication:
         unfinished = self._quarters(moved(b, here, b.sub(column, first_column), 2 * ROW_BYTES), self._apart)
         self._begin_sums(part, steps[0], waiting, unfinished)
         self._multiply(lefts, right, part, steps, tail)
-        finished = self._summed(b.sub(row, first_row), column, first_column)
+        if self._is_stored:
+            finished = self._results(place.bases[2], row, column)
+        else:
+            finished = self._summed(b.sub(row, first_row), column, first_column)
         is_whole = b.icmp_signed("==", steps[1], part.steps)
         self._store(part.is_last, is_whole, waiting, unfinished, finished)
 
@@ -288,6 +295,13 @@ class _Multiplication:
         lefts = [b.mul(b.sub(left, begin), i64(size)) for left in right.first_rows(b, column)]
         starts = [moved(b, self._sums, b.add(b.mul(row, i64(2)), i64(n)), ROWS * self._apart) for n in (0, 1)]
         return [moved(b, start, left, 1) for start in starts for left in lefts]
+
+    def _results(self, base: ir.Value, row: ir.Value, column: ir.Value) -> list[ir.Value]:
+        """Where tiles of sums lie in the result, of a pair of rows and a pair of columns."""
+        b, step = self._b, i64(inner(self._product.rows).c)
+        rows = [b.add(base, b.mul(first, step)) for first in self._left.first_rows(b, row)]
+        columns = self._right.first_rows(b, column)
+        return [element_pointer(b, self._target, self._c.dtype, b.add(r, c)) for r in rows for c in columns]
 
     def _finish(self, target: ir.Value, rows: _Range, columns: _Range) -> None:
         """Makes results of a block's sums, a tile of rows after the other."""
@@ -424,10 +438,12 @@ class _Multiplication:
         finished: list[ir.Value],
     ) -> None:
         """Stores tiles of sums in memory of the block, or where they wait for the next part of the depth."""
-        b, stride, places = self._b, i64(self._apart), finished
+        b, apart, places = self._b, i64(self._apart), finished
+        stride = b.mul(i64(inner(self._product.rows).c), i64(self._c.dtype.bytes)) if self._is_stored else apart
         if waiting is not None:
             places = [b.select(is_last, *both) for both in zip(finished, waiting, strict=True)]
-            stride = b.select(b.or_(is_last, b.not_(is_whole)), stride, i64(2 * ROW_BYTES))
+            stride = b.select(is_last, stride, i64(2 * ROW_BYTES))
+        stride = b.select(is_whole, stride, apart)
         for tile, both in enumerate(zip(places, unfinished, strict=True)):
             self._tiles.store(tile, b.select(is_whole, *both), stride)
 
