@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -216,7 +217,12 @@ atexit.register(flush)
 
 def folder() -> Folder:
     """The folder of machine code, where the environment says now."""
-    return Folder(cache_dir() / "cpu")
+    return _folder(cache_dir())
+
+
+@lru_cache(maxsize=8)
+def _folder(path: Path) -> Folder:
+    return Folder(path / "cpu")
 
 
 def key_of(*parts: bytes, version: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 from xloom.environment import CACHE, CACHE_DIR, XDG_CACHE_HOME
@@ -11,7 +12,11 @@ from xloom.errors import XloomError
 
 def cache_dir() -> Path:
     """$XLOOM_CACHE_DIR, else xloom in the user's cache folder."""
-    own, shared = CACHE_DIR.text, XDG_CACHE_HOME.text
+    return _cache_dir(CACHE_DIR.text, XDG_CACHE_HOME.text, os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=8)  # each compilation asks several times
+def _cache_dir(own: str, shared: str, _home: str | None) -> Path:
     if own or shared:
         return Path(own) if own else Path(shared) / "xloom"
     try:

@@ -38,7 +38,9 @@ def compile(
     wanted = checks.value_checks() if check is None else checks.known_value_checks(check)
     if not wanted and (executable := _known(module, target)) is not None:
         return executable
-    return _compiler().compiled(module, target, wanted)
+    compilation = _compiler()
+    with without_collector():  # what is made either stays or is no cycle
+        return compilation.compiled(module, target, wanted)
 
 
 def _known(module: Module, target: Target) -> Executable | None:
@@ -69,7 +71,7 @@ def _key_of(module: Module, target: Target) -> str | None:
 
 def _compiler() -> Any:
     """What compiles, loaded with the first program that was not compiled before: to load it takes as long as some."""
-    with without_collector():  # all that is made stays
+    with without_collector():  # all that is loaded stays
         from xloom.cpu import compilation
 
     return compilation

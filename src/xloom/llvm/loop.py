@@ -35,7 +35,7 @@ def hints_for(iterations: int, cost: int = 0) -> Sequence[Hint]:
     With the `cost` of an iteration that is a chain of operations, long loops do several at once: processors look only
     so far ahead for something that need not wait.
     """
-    if iterations in _FEW:
+    if _FEW.start <= iterations < _FEW.stop:
         return VECTOR_ONLY
     vectors = interleaving(cost)
     return (("llvm.loop.interleave.count", I32(vectors)),) if vectors > 1 else ()

@@ -165,6 +165,9 @@ class SymbolicDimension:
     def __rmod__(self, other: int) -> Any:
         return self._sizes.compute("%", other, self)
 
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
     def __neg__(self) -> Any:
         return self._sizes.compute("-", 0, self)
 

@@ -35,7 +35,7 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>", *, trusted: bool 
         with without_collector():  # all that is made stays
             from xloom.stablehlo.conversion import converted  # what is known is not converted
 
-        return converted(program, file, trusted=trusted)
+            return converted(program, file, trusted=trusted)
 
     kept = declarations.get(key)
     if kept is not None:

@@ -149,11 +149,11 @@ class ElementEmitter:
             value = self.vars.get(var) if var.node is None else (yield self._value(var.node))
             if value is None:
                 continue
-            term = value if factor == 1 else self.b.mul(value, I64(factor), flags=["nsw"])
+            term = value if factor == 1 else self.b.mul(value, types.i64(factor), flags=["nsw"])
             out = term if out is None else self.b.add(out, term, flags=["nsw"])
         if out is None:
-            return I64(expression.const)
-        return self.b.add(out, I64(expression.const), flags=["nsw"]) if expression.const else out
+            return types.i64(expression.const)
+        return self.b.add(out, types.i64(expression.const), flags=["nsw"]) if expression.const else out
 
     def _emit(self, node: Node) -> Nested[Value]:
         b = self.b
@@ -297,7 +297,7 @@ class ElementEmitter:
             for var in variables[:-1]:
                 self.vars[var] = stack.enter_context(loop(self.b, 0, var.size, name=var.name))
             for var in variables[-1:]:
-                stack.enter_context(self.innermost_loop(var, I64(0), I64(var.size), hints_for(var.size)))
+                stack.enter_context(self.innermost_loop(var, I64(0), types.i64(var.size), hints_for(var.size)))
             stack.enter_context(self.scope())
             yield
 

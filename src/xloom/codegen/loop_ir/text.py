@@ -51,12 +51,20 @@ def nest_text(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> str:
 class NestText:
     """The lines of one nest: without the size of a loop and those of all arrays where there is `without`, that loop.
 
-    `sizes` are those of the arrays, in the order of their lines, and `variables` the names that these have there, by
-    their numbers.
+    Without `with_sizes`, too, those of the arrays are left out. `sizes` are these, in the order of their lines, and
+    `variables` the names that variables have there, by their numbers.
     """
 
-    def __init__(self, nest: LoopNest, numbers: Mapping[BufferValue, int], without: Var | None = None):
+    def __init__(
+        self,
+        nest: LoopNest,
+        numbers: Mapping[BufferValue, int],
+        without: Var | None = None,
+        *,
+        with_sizes: bool = True,
+    ):
         self._nest, self._numbers, self._without = nest, numbers, without
+        self._with_sizes = with_sizes and without is None
         self.sizes: dict[BufferValue, int] = {}
         self._values: dict[int, str] = {}
         self._reductions: dict[int, str] = {}
@@ -109,7 +117,7 @@ class NestText:
         private = " in one iteration" if value in self._nest.private else ""
         returned = " returned" if value in self._nest.returned else ""
         size = self.sizes[value] = shape.size
-        return f"{name} = {shape.dtype.name}[{size if self._without is None else '?'}]{private}{returned}"
+        return f"{name} = {shape.dtype.name}[{size if self._with_sizes else '?'}]{private}{returned}"
 
     def _index(self, index: Affine) -> str:
         terms = []

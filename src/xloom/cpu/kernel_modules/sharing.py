@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from xloom.cpu.kernel_modules.shape_generic import find_kernel, remember_kernel
 from xloom.cpu.kernels.linalg.tile_transpose import transpose_in_place
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.panel_emission import emit_lines
+from xloom.cpu.loops.reduction_form import ReductionForm, reduction_form
 from xloom.cpu.loops.row_form import RowForm, row_form
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
@@ -68,9 +69,9 @@ class KernelModules:
         code = self._nests.get(key)
         if code is not None and self._checks is None:
             return code
-        form = None if small else row_form(nest, numbers)
+        form = None if small else row_form(nest, numbers) or reduction_form(nest, numbers)
         if form is not None:
-            return self._of_rows(key, nest, numbers, form)
+            return self._of_form(key, numbers, form)
         module = TargetModule(self._target)
         lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of, seldom=seldom)
         with choices_made() as choices:
@@ -82,19 +83,20 @@ class KernelModules:
             code = self._nests[key] = replace(code, choices=tuple(choices))
         return code
 
-    def _of_rows(self, key: str, nest: LoopNest, numbers: dict[BufferValue, int], form: RowForm) -> KernelCode:
-        """The kernel of a nest, or that of another one which goes over another number of rows."""
+    def _of_form(self, key: str, numbers: dict[BufferValue, int], form: RowForm | ReductionForm) -> KernelCode:
+        """The kernel of a nest, or that of another one of other sizes."""
 
         def emit(kernel: Kernel) -> None:
-            with form.opened(kernel.problem) as sizes:
-                lowering = Lowering(kernel.module, PLACEHOLDER, nest, numbers, dtype_of, sizes=sizes)
+            table = kernel.sizes if form.reads_sizes else None
+            with form.opened(kernel.problem) as (nest, sizes):
+                lowering = Lowering(kernel.module, PLACEHOLDER, nest, numbers, dtype_of, sizes=sizes, table=table)
                 lowering.run()
                 kernel.pipeline = _pipeline_of(lowering)
-            kernel.phases, kernel.scratch = form.renamed(lowering.phases, form.names), lowering.scratch
+            kernel.phases, kernel.scratch = _renamed(lowering.phases, form.names), lowering.scratch
 
         with choices_made() as choices:
             code = self._sized(form.problem, self._kernel((), ()), emit)
-        phases = form.renamed(code.phases, {there: name for name, there in form.names.items()})
+        phases = _renamed(code.phases, {there: name for name, there in form.names.items()})
         code = self._nests[key] = replace(code, phases=phases, choices=tuple(choices))
         return code
 
@@ -237,6 +239,11 @@ class KernelModules:
         self._batches.close()
         for name, (text, pipeline) in self._batches.modules.items():
             self._add(KernelModule(name, text, [], pipeline))
+
+
+def _renamed(phases: Sequence[Phase], names: Mapping[str, str]) -> list[Phase]:
+    """Phases whose loops have other names."""
+    return [replace(p, loops=tuple(names.get(name, name) for name in p.loops)) for p in phases]
 
 
 def _pipeline_of(lowering: Lowering) -> PassPipeline:

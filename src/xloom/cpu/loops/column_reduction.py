@@ -19,7 +19,7 @@ from xloom.cpu.loops.short_rows import BLOCK, LONGEST, TransposedRows, loads_of_
 from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, loop
-from xloom.llvm.types import I64
+from xloom.llvm.types import I64, i64
 
 FEW = 64
 """Results that registers hold while all rows are taken, if their loop is unrolled."""
@@ -73,7 +73,7 @@ class ColumnReduction:
         """Emits all results of the reduction as a part of other loops."""
         with elements.loops(self.others):
             if self.best.size <= 4 * BLOCK:
-                self._results(elements, I64(0), I64(self.best.size), self.best.size)
+                self._results(elements, I64(0), i64(self.best.size), self.best.size)
             else:
                 with loop(elements.b, 0, self.best.size, BLOCK) as first, elements.scope():
                     self._block(elements, first)
@@ -100,8 +100,8 @@ class ColumnReduction:
             lanes = self._lanes(elements, first, self._left(b, first))
             state = self._states(b, self.most)
             self._start(elements, state, self.most, elements.identity_values)
-            begin = b.mul(elements.vars[part], I64(size))
-            end = intrinsic(b, "smin", b.add(begin, I64(size)), I64(outermost.size))
+            begin = b.mul(elements.vars[part], i64(size))
+            end = intrinsic(b, "smin", b.add(begin, i64(size)), i64(outermost.size))
             self._accumulate(elements, state, lanes, begin, end, self.most, size)
             with lanes() as lane:
                 for reduction in self.reductions:
@@ -114,27 +114,27 @@ class ColumnReduction:
             b = elements.b
             first = b.mul(elements.vars[blocks], I64(BLOCK))
             lanes = self._lanes(elements, first, self._left(b, first))
-            with lanes():
-                state = self._started(elements, elements.initial_values)
-                for number in range(part.size):
-                    elements.vars[part] = I64(number)
-                    for reduction in self.reductions:
-                        values = [
-                            element_access.load(
-                                b,
-                                phases.scratch_pointer(scratch[id(reduction), k]),
-                                a.representation.kept,
-                                elements.index(address),
-                            )
-                            for k, a in enumerate(state[id(reduction)])
-                        ]
-                        elements.combine(reduction, state[id(reduction)], values)
-                self._store(elements, state)
+            state = self._states(b, self.most)
+            self._start(elements, state, self.most, elements.initial_values)
+            with loop(b, 0, part.size, name="part", hints=VECTOR_ONLY) as elements.vars[part], lanes() as lane:
+                for reduction in self.reductions:
+                    values = [
+                        element_access.load(
+                            b,
+                            phases.scratch_pointer(scratch[id(reduction), k]),
+                            a.representation.kept,
+                            elements.index(address),
+                        )
+                        for k, a in enumerate(state[id(reduction)])
+                    ]
+                    elements.combine(reduction, [a.lane(lane) for a in state[id(reduction)]], values)
+            with lanes() as lane:
+                self._store(elements, state, lane)
 
     def _left(self, b: ir.IRBuilder, first: ir.Value) -> ir.Value:
         if self.best.size % BLOCK == 0 or FEW < self.best.size < BLOCK:  # known: then no loop has a remainder
-            return I64(self.most)
-        return intrinsic(b, "smin", b.sub(I64(self.best.size), first), I64(BLOCK))
+            return i64(self.most)
+        return intrinsic(b, "smin", b.sub(i64(self.best.size), first), I64(BLOCK))
 
     def _block(self, elements: Elements, first: ir.Value) -> None:
         """The results from `first` on, at most BLOCK."""
@@ -147,7 +147,7 @@ class ColumnReduction:
         self._set_apart(elements, first, count, most)
         self._start(elements, state, most, elements.initial_values)
         last = self.rows[0].size if self.rows else 1
-        self._accumulate(elements, state, lanes, I64(0), I64(last), most, last)
+        self._accumulate(elements, state, lanes, I64(0), i64(last), most, last)
         with lanes() as lane:
             self._store(elements, state, lane)
 
@@ -189,7 +189,7 @@ class ColumnReduction:
         with ExitStack() as stack:
             for var, following in pairwise(self.rows):
                 elements.vars[var] = stack.enter_context(loop(b, begin, end, name=var.name, hints=VECTOR_ONLY))
-                begin, end = I64(0), I64(following.size)
+                begin, end = I64(0), i64(following.size)
             stack.enter_context(elements.scope())
             if not self._in_runs(height):
                 self._take(elements, state, lanes, begin, end)

@@ -48,7 +48,7 @@ from xloom.llvm import types
 from xloom.llvm.gathers import without_gathers
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, allocate, hints_for, masked_hints_for, part_hints_for
-from xloom.llvm.symbolic_dimension import number
+from xloom.llvm.symbolic_dimension import SymbolicDimensions, number
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64
 from xloom.llvm.vectorizer.rewriting import bind, vectorized
@@ -80,9 +80,10 @@ class Lowering:
         *,
         seldom: bool = False,
         sizes: Mapping[BufferValue, int] | None = None,
+        table: SymbolicDimensions | None = None,
     ):
         self.nest = nest
-        self._code = Phases(module, name, nest, numbers, types_of, seldom=seldom, sizes=sizes)
+        self._code = Phases(module, name, nest, numbers, types_of, seldom=seldom, sizes=sizes, table=table)
 
     @property
     def phases(self) -> list[Phase]:

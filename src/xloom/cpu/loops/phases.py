@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache, partial
 
 from llvmlite import ir
 
@@ -18,8 +19,9 @@ from xloom.llvm import element_access, types
 from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.gathers import copy_gathers
 from xloom.llvm.loop import AS_OFTEN, loop
+from xloom.llvm.symbolic_dimension import SymbolicDimensions, greatest
 from xloom.llvm.target_module import TargetModule
-from xloom.llvm.types import I64, POINTER, VOID
+from xloom.llvm.types import I64, POINTER, VOID, i64
 
 TASK_COST = 40_000
 """Additions that are worth a task of their own."""
@@ -38,6 +40,7 @@ class Phases:
         *,
         seldom: bool = False,
         sizes: Mapping[BufferValue, int] | None = None,
+        table: SymbolicDimensions | None = None,
     ):
         self.module = module
         self.name = name
@@ -46,7 +49,7 @@ class Phases:
         self.types_of = types_of
         self.seldom = seldom
         """They do little, and that once in a run of the program: less code is worth more than less time."""
-        self._sizes = sizes
+        self._sizes, self._table = sizes, table
         self.made: list[Phase] = []
         self.scratch: list[int] = []
         """Bytes of memory that phases hand to later ones."""
@@ -77,19 +80,22 @@ class Phases:
         symbol = f"{self.name}.{len(self.made)}"
         count = math.prod(v.size for v in outer)
         total = self._pointer_count + len(self.scratch)
-        body = ir.Function(self.module, ir.FunctionType(VOID, [*[POINTER] * total, I64, I64]), f"{symbol}.body")
+        pointers = [POINTER] * (total + (self._table is not None))
+        body = ir.Function(self.module, ir.FunctionType(VOID, [*pointers, I64, I64]), f"{symbol}.body")
         body.linkage = "internal"
         body.attributes.add("alwaysinline")
         body.attributes.add("nounwind")
-        for argument in body.args[:total]:
+        *arrays, begin, end = body.args
+        for argument in arrays:
             argument.add_attribute("noalias")
         b = FoldingBuilder(body.append_basic_block("entry"))
         start = body.append_basic_block("start")
         b.position_at_end(start)
         self.pointers = {value: body.args[n] for value, n in self.numbers.items()}
         self._arguments = body.args
+        if self._table is not None:
+            self._table.load = lru_cache(maxsize=None)(partial(_number, b, arrays[-1]))
         elements = Elements(b, lambda value: self.pointers[value], self.address, self.is_wider, self._stored)
-        begin, end = body.args[total], body.args[total + 1]
         with ExitStack() as stack:
             elements.bounds = begin, end
             if open_ended:
@@ -105,8 +111,8 @@ class Phases:
         b.position_at_end(body.entry_basic_block)
         b.branch(start)
         self._wrapper(symbol, body, total)
-        grain = max(1, TASK_COST // max(cost, 1))
-        self.made.append(Phase(symbol, max(count, 0) if outer else 1, grain, tuple(v.name for v in outer), block))
+        grain = greatest(1, TASK_COST // greatest(cost, 1))
+        self.made.append(Phase(symbol, greatest(count, 0) if outer else 1, grain, tuple(v.name for v in outer), block))
 
     def _wrapper(self, symbol: str, body: ir.Function, total: int) -> None:
         function = ir.Function(self.module, TASK, symbol)
@@ -114,9 +120,8 @@ class Phases:
         copy_gathers(body, function)
         b = ir.IRBuilder(function.append_basic_block("entry"))
         buffers, begin, end = function.args
-        pointers = [
-            b.load(b.gep(buffers, [I64(k)], inbounds=True, source_etype=POINTER), typ=POINTER) for k in range(total)
-        ]
+        numbers = [*range(total), *([-1] if self._table is not None else [])]
+        pointers = [b.load(b.gep(buffers, [I64(k)], inbounds=True, source_etype=POINTER), typ=POINTER) for k in numbers]
         b.call(body, [*pointers, begin, end])
         b.ret_void()
 
@@ -174,7 +179,15 @@ def counters(b: ir.IRBuilder, loops: Sequence[Var], item: ir.Value) -> dict[Var,
     """Where each of the loops is at one of the items that they make."""
     found: dict[Var, ir.Value] = {}
     for var in reversed(loops[1:]):
-        found[var] = b.urem(item, I64(var.size))
-        item = b.udiv(item, I64(var.size))
+        found[var] = b.urem(item, i64(var.size))
+        item = b.udiv(item, i64(var.size))
     found[loops[0]] = item
     return found
+
+
+def _number(b: ir.IRBuilder, table: ir.Value, number: int) -> ir.Value:
+    """A number of the table of sizes, read where the function begins."""
+    with b.goto_block(b.function.entry_basic_block):
+        value = b.load(b.gep(table, [I64(number)], inbounds=True, source_etype=I64), typ=I64)
+    value.set_metadata("invariant.load", b.module.add_metadata([]))
+    return value

@@ -37,26 +37,23 @@ class RowForm:
     rows: list[Var]
     """That loop's variable, as often as it is there."""
     arrays: list[BufferValue]
+    nest: LoopNest
     names: dict[str, str]
     """Of its loops, and those that the same loops have in every nest of the form."""
+    reads_sizes = False
 
     @contextmanager
-    def opened(self, symbols: list[Any]) -> Iterator[Mapping[BufferValue, Any]]:
+    def opened(self, symbols: list[Any]) -> Iterator[tuple[LoopNest, Mapping[BufferValue, Any]]]:
         """Meanwhile the nest has so many rows, and its arrays the sizes that this gives."""
         count, *sizes = symbols
         before = [var.size for var in self.rows]
         for var in self.rows:
             var.size = count
         try:
-            yield dict(zip(self.arrays, sizes, strict=True))
+            yield self.nest, dict(zip(self.arrays, sizes, strict=True))
         finally:
             for var, size in zip(self.rows, before, strict=True):
                 var.size = size
-
-    @staticmethod
-    def renamed(phases: Sequence[Phase], names: Mapping[str, str]) -> list[Phase]:
-        """Phases whose loops have other names."""
-        return [replace(p, loops=tuple(names.get(name, name) for name in p.loops)) for p in phases]
 
 
 def row_form(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> RowForm | None:
@@ -79,7 +76,7 @@ def row_form(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> RowForm | No
     values = (row.size, *text.sizes.values())
     problem = ShapeGenericProblem("\n".join(["rows", *text.lines]), values, lambda sizes: sizes.symbols)
     names = {v.name: text.variables[v.number] for v in found if v.node is None}
-    return RowForm(problem, rows, list(text.sizes), names)
+    return RowForm(problem, rows, list(text.sizes), nest, names)
 
 
 def _row(nest: LoopNest) -> Var | None:

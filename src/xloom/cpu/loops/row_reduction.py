@@ -23,7 +23,8 @@ from xloom.llvm import element_access
 from xloom.llvm.cache_lines import CACHED
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import AS_OFTEN, VECTOR_ONLY, hints_for, loop
-from xloom.llvm.types import I64
+from xloom.llvm.symbolic_dimension import number
+from xloom.llvm.types import I64, i64
 
 LANES = (16, 64)
 """Accumulators, at least and at most, of a reduction along a row that LLVM does not vectorise by itself."""
@@ -126,7 +127,7 @@ class RowReduction:
             *outer, inner = loops
             lanes = _Lanes(elements, self.reductions, inner)
             with elements.loops(outer):
-                lanes.take(I64(0), I64(inner.size))
+                lanes.take(I64(0), i64(inner.size))
             state = self._started(elements)
             lanes.join(state)
         self._results(elements, state)
@@ -173,7 +174,7 @@ class RowReduction:
                 lanes = _Lanes(elements, reductions, loops[-1])
                 if rest:
                     with _ranging(elements, split, span), elements.loops(rest[:-1]):
-                        lanes.take(I64(0), I64(rest[-1].size))
+                        lanes.take(I64(0), i64(rest[-1].size))
                 else:
                     lanes.take(span.begin, span.end)
                 lanes.join(state)
@@ -224,7 +225,9 @@ class RowReduction:
         total, b = math.prod(v.size for v in loops), elements.b
         widest = max(max(4, init.dtype.bytes) for reduction in self.reductions for init in reduction.inits)
         at_once = _AT_ONCE * max(1, self.phases.module.target.registers.nbytes // widest)
-        run = max(RUN * at_once, 1 << round(math.log2(math.sqrt(at_once * max(1, total)))))
+        run = RUN * at_once
+        while 2 * run * run < at_once * total:  # up to about the root of that, by steps of two
+            run *= 2
         if total <= 2 * run or not are_sums(self.reductions):
             self._loops(elements, rows, loops, span)
             return
@@ -235,7 +238,7 @@ class RowReduction:
             return
         *outer, inner = loops
         with _bounded(elements, outer, span if outer else None):
-            begin, end, size = span if span and not outer else _Range(I64(0), I64(inner.size), inner.size)
+            begin, end, size = span if span and not outer else _Range(I64(0), i64(inner.size), inner.size)
             with loop(b, begin, end, run, name="run", hints=VECTOR_ONLY) as first, elements.scope():
                 last, whole = b.add(first, I64(run), flags=["nsw"]), size is not None and size % run == 0
                 piece = _Range(first, last if whole else intrinsic(b, "smin", last, end), run if whole else None)
@@ -260,7 +263,7 @@ class RowReduction:
             with _bounded(elements, [inner], span):
                 self._accumulate(elements, rows)
         else:
-            begin, end, _ = span or _Range(I64(0), I64(inner.size), inner.size)
+            begin, end, _ = span or _Range(I64(0), i64(inner.size), inner.size)
             for low, high in pairwise([0, *cuts, inner.size]):
                 elements.ranges[inner] = low, high - 1
                 first, last = intrinsic(b, "smax", begin, I64(low)), intrinsic(b, "smin", end, I64(high))
@@ -291,7 +294,7 @@ class _Lanes:
     def __init__(self, elements: Elements, reductions: Sequence[Reduction], inner: Var):
         self._elements, self._reductions, self._inner = elements, reductions, inner
         most = LANES[1] // max(len(reduction.inits) for reduction in reductions)
-        self._count = min(most, 1 << (inner.size.bit_length() - 2))  # half of the row at most
+        self._count = min(most, 1 << (int(inner.size).bit_length() - 2))  # half of the row at most
         self._kept = _states(elements, reductions, self._count)
         with loop(elements.b, 0, self._count, name="lane") as lane, elements.scope():
             for reduction in reductions:
@@ -388,10 +391,10 @@ def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> _Range:
     """One of `parts` of about the same length."""
     if size % parts == 0:
         length = size // parts
-        begin = b.mul(at, I64(length), flags=["nsw"])
-        return _Range(begin, b.add(begin, I64(length), flags=["nsw"]), length)
-    begin = b.udiv(b.mul(at, I64(size)), I64(parts))
-    return _Range(begin, b.udiv(b.mul(b.add(at, I64(1)), I64(size)), I64(parts)), None)
+        begin = b.mul(at, i64(length), flags=["nsw"])
+        return _Range(begin, b.add(begin, i64(length), flags=["nsw"]), length)
+    begin = b.udiv(b.mul(at, i64(size)), i64(parts))
+    return _Range(begin, b.udiv(b.mul(b.add(at, I64(1)), i64(size)), i64(parts)), None)
 
 
 def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> tuple[bool, str]:
@@ -402,10 +405,11 @@ def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> tup
     if not wide:
         return False, "there are too few results for a vector"
     if _are_short(reductions):
-        return True, f"rows of {extent} are too short for vectors along them"
+        return True, f"rows of {number(extent)} are too short for vectors along them"
     reduced = [v for v in arranged(loops, reductions[0].vars)[0] if v.size >= 8]
     if not reduced:
-        return True, f"no dimension that is reduced has 8 elements, and that of {wide[0].name} has {wide[0].size}"
+        neighbours = f"that of {wide[0].name} has {number(wide[0].size)}"
+        return True, f"no dimension that is reduced has 8 elements, and {neighbours}"
     best = max(stride_score(loops, v) for v in wide)
     if best > max(stride_score(loops, v) for v in reduced):
         return True, "neighbours in memory belong to different results"

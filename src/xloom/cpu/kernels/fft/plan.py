@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from llvmlite import ir
-from numpy.typing import NDArray
 
 from xloom.hlo.dtype import DType
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.types import I8
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BUTTERFLIES = (8, 4, 2, 3, 5, 7, 11, 13)
 """Radices that are transformed in registers."""

@@ -1,0 +1,151 @@
+"""What a reduction is apart from the sizes of its loops: its code reads these and strides in memory when it runs.
+
+So it is where neighbours in memory belong to different results, and where there is but one result: their innermost
+loops are over blocks of fixed size. What decides by a size becomes a condition: see `llvm.symbolic_dimension`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xloom.codegen.buffer_values import BufferValue
+from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store, arranged, ordered, reductions_of
+from xloom.codegen.loop_ir.nodes import AccumulatorValue, Constant, Load, Node, Op, Reduced, Reduction, post_order
+from xloom.codegen.loop_ir.text import NestText
+from xloom.cpu.kernel_modules.form import LEAST, ShapeGenericProblem
+from xloom.cpu.loops.row_reduction import is_column_reduction
+from xloom.cpu.loops.short_rows import BLOCK
+
+Size = Callable[[int], Any]
+"""What stands for a size."""
+
+
+@dataclass(frozen=True)
+class ReductionForm:
+    """A nest that is one reduction, or several over the same loops."""
+
+    problem: ShapeGenericProblem
+    """The nest without the sizes of its loops and arrays."""
+    names: dict[str, str]
+    """Of its loops, and those that the same loops have in every nest of the form."""
+    reads_sizes = True
+    _nest: LoopNest
+    _kept: int
+    """A size that is a part of it."""
+    _arrays: list[BufferValue]
+
+    @contextmanager
+    def opened(self, symbols: list[Any]) -> Iterator[tuple[LoopNest, Mapping[BufferValue, Any]]]:
+        """The nest with symbols for its sizes, and those of its arrays."""
+        following = iter(symbols)
+        nest = _with_sizes(self._nest, self._kept, lambda _: next(following))
+        yield nest, dict(zip(self._arrays, following, strict=True))
+
+
+def reduction_form(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> ReductionForm | None:
+    """The form of a nest; None where it is of another kind."""
+    if nest.outer or nest.private or len(nest.stages) != 1:
+        return None
+    (stage,) = nest.stages
+    if not reductions_of(stage) or not _is_plain(stage):
+        return None
+    nest = _joined(nest)
+    (stage,) = nest.stages
+    reductions = reductions_of(stage)
+    if stage.vars and not is_column_reduction(stage, reductions)[0]:
+        return None
+    *_, best = ordered(LoopBody([*stage.vars, *reductions[0].vars], stage.stores), stage.vars) or [None]
+    kept = best.size if best is not None and best.size <= BLOCK else 0  # then registers hold the results meanwhile
+    values: list[int] = []
+
+    def blank(size: int) -> str:
+        values.append(size)
+        return "?"
+
+    text = NestText(_with_sizes(nest, kept, blank), numbers, with_sizes=False)
+    problem = ShapeGenericProblem(
+        "\n".join(["reduction", *text.lines]), (*values, *text.sizes.values()), lambda sizes: sizes.symbols
+    )
+    loops = [*stage.vars, *reductions[0].vars]
+    return ReductionForm(problem, {v.name: text.variables[v.number] for v in loops}, nest, kept, list(text.sizes))
+
+
+def _is_plain(stage: LoopBody) -> bool:
+    """Whether no element is computed of where it is."""
+    nodes = post_order([s.node for s in stage.stores])
+    addresses = [s.address for s in stage.stores] + [n.address for n in nodes if isinstance(n, Load)]
+    return all(isinstance(n, (AccumulatorValue, Constant, Load, Op, Reduced)) for n in nodes) and not any(
+        v.node for address in addresses for v, _ in address.terms
+    )
+
+
+def _joined(nest: LoopNest) -> LoopNest:
+    """The nest with loops joined that are as one: it is the same for arrays of any number of dimensions."""
+    (stage,) = nest.stages
+    results, _ = arranged(stage, stage.vars)
+    reduced, _ = arranged(stage, reductions_of(stage)[0].vars)
+    return _Copy(results, reduced, lambda size: size).of(nest)
+
+
+def _with_sizes(nest: LoopNest, kept: int, size: Size) -> LoopNest:
+    """The nest with other sizes than it has, but for `kept`, and other distances in memory, which come of them."""
+
+    def changed(number: int) -> Any:
+        return size(number) if abs(number) >= LEAST and number != kept else number
+
+    (stage,) = nest.stages
+    results, reduced = (
+        [replace(v, size=changed(v.size)) for v in loops] for loops in (stage.vars, reductions_of(stage)[0].vars)
+    )
+    return _Copy(results, reduced, changed).of(nest)
+
+
+class _Copy:
+    """A nest of other loops, which have the numbers of those that it had, or of some: the others are always 0."""
+
+    def __init__(self, results: Sequence[Var], reduced: Sequence[Var], size: Size):
+        self._results, self._reduced, self._size = results, reduced, size
+        self._variables = {v.number: v for v in (*results, *reduced)}
+        self._nodes: dict[int, Node] = {}
+        self._reductions: dict[int, Reduction] = {}
+
+    def of(self, nest: LoopNest) -> LoopNest:
+        """The nest that is `nest` with these loops."""
+        (stage,) = nest.stages
+        for node in post_order([s.node for s in stage.stores]):
+            self._nodes[id(node)] = self._made(node)
+        stores = [Store(s.target, self._address(s.address), self._nodes[id(s.node)]) for s in stage.stores]
+        return replace(nest, stages=[LoopBody([*self._results], stores)])
+
+    def _address(self, index: Affine) -> Affine:
+        terms = [(self._variables[v.number], self._size(f)) for v, f in index.terms if v.number in self._variables]
+        return Affine(self._size(index.const), tuple(terms))
+
+    def _made(self, node: Node) -> Node:
+        if isinstance(node, Load):
+            return replace(node, address=self._address(node.address))
+        if isinstance(node, Op):
+            return replace(node, operands=self._all(node.operands))
+        if isinstance(node, Reduced):
+            return replace(node, reduction=self._reduction(node.reduction))
+        return node
+
+    def _all(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        return tuple(self._nodes[id(n)] for n in nodes)
+
+    def _reduction(self, reduction: Reduction) -> Reduction:
+        made = self._reductions.get(id(reduction))
+        if made is None:
+            made = self._reductions[id(reduction)] = replace(
+                reduction,
+                vars=tuple(self._reduced),
+                inits=self._all(reduction.inits),
+                bodies=self._all(reduction.bodies),
+                elements=self._all(reduction.elements),
+                in_order=self._all(reduction.in_order),
+            )
+        return made
