@@ -14,7 +14,7 @@ from typing import Any
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store, arranged, ordered, reductions_of
-from xloom.codegen.loop_ir.nodes import AccumulatorValue, Constant, Load, Node, Op, Reduced, Reduction, post_order
+from xloom.codegen.loop_ir.nodes import AccumulatorValue, Constant, Index, Load, Node, Op, Reduced, Reduction, indices_of, post_order
 from xloom.codegen.loop_ir.text import NestText
 from xloom.cpu.kernel_modules.form import LEAST, ShapeGenericProblem
 from xloom.cpu.loops.row_reduction import is_column_reduction
@@ -75,12 +75,12 @@ def reduction_form(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> Reduct
 
 
 def _is_plain(stage: LoopBody) -> bool:
-    """Whether no element is computed of where it is."""
+    """Whether all elements are computed alike, from numbers that lie at equal distances and where these are."""
     nodes = post_order([s.node for s in stage.stores])
-    addresses = [s.address for s in stage.stores] + [n.address for n in nodes if isinstance(n, Load)]
-    return all(isinstance(n, (AccumulatorValue, Constant, Load, Op, Reduced)) for n in nodes) and not any(
-        v.node for address in addresses for v, _ in address.terms
-    )
+    if not all(isinstance(n, (AccumulatorValue, Constant, Index, Load, Op, Reduced)) for n in nodes):
+        return False
+    indices = [s.address for s in stage.stores] + [index for n in nodes for index in indices_of(n)]
+    return not any(v.node for index in indices for v, _ in index.terms)
 
 
 def _joined(nest: LoopNest) -> LoopNest:
@@ -128,6 +128,8 @@ class _Copy:
     def _made(self, node: Node) -> Node:
         if isinstance(node, Load):
             return replace(node, address=self._address(node.address))
+        if isinstance(node, Index):
+            return replace(node, value=self._address(node.value))
         if isinstance(node, Op):
             return replace(node, operands=self._all(node.operands))
         if isinstance(node, Reduced):

@@ -294,7 +294,9 @@ class _Lanes:
     def __init__(self, elements: Elements, reductions: Sequence[Reduction], inner: Var):
         self._elements, self._reductions, self._inner = elements, reductions, inner
         most = LANES[1] // max(len(reduction.inits) for reduction in reductions)
-        self._count = min(most, 1 << (int(inner.size).bit_length() - 2))  # half of the row at most
+        self._count = most
+        if inner.size < 4 * most:
+            self._count = min(most, 1 << (int(inner.size).bit_length() - 2))  # half of the row at most
         self._kept = _states(elements, reductions, self._count)
         with loop(elements.b, 0, self._count, name="lane") as lane, elements.scope():
             for reduction in reductions:
