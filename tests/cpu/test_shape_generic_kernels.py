@@ -17,7 +17,7 @@ from xloom.compilation_cache import shipped
 from xloom.cpu import compilation, kept_programs
 from xloom.cpu.entry import function as entry_function
 from xloom.cpu.kernel_modules import shape_generic
-from xloom.cpu.library import programs
+from xloom.cpu.library import programs, reductions
 from xloom.cpu.loops.lowering import Lowering
 from xloom.llvm import jit
 from xloom.llvm.symbolic_dimension import SymbolicDimensions, divides, greatest, if_less, least
@@ -317,3 +317,49 @@ def test_columns_of_joined_loops_are_no_rows():
       ROOT sum = f32[3,4] reduce(x, zero), dimensions={0}, to_apply=fold
     }""")
     )
+
+
+def reduction_of(dims: str, over: str, opcode: str) -> xl.Module:
+    kept = ",".join(n for k, n in enumerate(dims.split(",")) if str(k) not in over.split(","))
+    return xl.parse(f"""HloModule m
+    fold {{
+      p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      ROOT r = f32[] {opcode}(p, q)
+    }}
+    ENTRY e {{
+      x = f32[{dims}] parameter(0)
+      init = f32[] constant({0 if opcode == "add" else "-inf"})
+      ROOT y = f32[{kept}] reduce(x, init), dimensions={{{over}}}, to_apply=fold
+    }}""")
+
+
+@pytest.mark.parametrize("opcode", ["add", "maximum"])
+@pytest.mark.parametrize(
+    ("over", "sizes"),
+    [
+        ("0", ("205,300", "211,999", "101,700")),
+        ("0", ("200,128", "104,128")),
+        ("1", ("20,205,300", "17,211,777")),
+        ("0", ("70000", "99999")),
+        ("0,1", ("300,257", "271,321")),
+    ],
+)
+def test_one_kernel_reduces_columns_and_arrays_of_other_sizes(
+    nests: list[Lowering], opcode: str, over: str, sizes: tuple[str, ...]
+):
+    for dims in sizes:
+        assert agrees(reduction_of(dims, over, opcode))
+    assert len(nests) == 1
+
+
+def test_one_kernel_finds_the_first_of_the_greatest_in_columns_of_other_sizes(nests: list[Lowering]):
+    for rows, columns in ((205, 300), (211, 999)):
+        assert agrees(xl.parse(reductions.first_of("f32", (rows, columns), 0, "argmax")))
+    assert len(nests) == 1
+
+
+def test_rows_that_are_left_of_eight_are_reduced_too():
+    for rows in (65, 66, 71, 72, 1033):
+        for opcode in ("add", "maximum"):
+            assert agrees(reduction_of(f"{rows},70", "0", opcode))

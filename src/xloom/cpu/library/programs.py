@@ -2,7 +2,8 @@
 
 What is kept of them serves other shapes: products of matrices by the strategies that depend on their sizes, layouts and
 types, also with weights that are converted; convolutions over images with the usual windows; the routines of sorts;
-triangular systems. Fourier transforms, Cholesky's, and sums and norms of rows serve their own lengths.
+triangular systems; reductions over columns and to one number. Fourier transforms, Cholesky's, and sums and norms of
+rows serve their own lengths.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import product
 
 from xloom.cpu.library.convolutions import convolutions
 from xloom.cpu.library.products import products
+from xloom.cpu.library.reductions import reductions
 from xloom.cpu.library.rows import rows
 from xloom.cpu.library.transforms import transforms
 
@@ -46,6 +48,7 @@ def _all() -> Iterator[str]:
     yield from transforms()
     yield from convolutions()
     yield from rows()
+    yield from reductions()
 
 
 def _sort(dtype: str, dims: str, along: int, more: bool) -> str:

@@ -19,6 +19,7 @@ from xloom.cpu.loops.short_rows import BLOCK, LONGEST, TransposedRows, loads_of_
 from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, loop
+from xloom.llvm.symbolic_dimension import least
 from xloom.llvm.types import I64, i64
 
 FEW = 64
@@ -28,7 +29,7 @@ RUN = 32
 TASKS = 16
 """Into how many pieces the rows are cut where there are fewer blocks; a constant, as it decides the order of sums."""
 ROWS = 8
-"""Rows taken in one step, if they divide evenly: each result is then loaded and stored less often."""
+"""Rows taken in one step: each result is then loaded and stored less often. What is left of many is taken singly."""
 STEPS = 128
 """More steps than these are taken in runs, where numbers are added up: their error grows with the steps."""
 STEP_NODES = 96
@@ -62,7 +63,7 @@ class ColumnReduction:
         items = [*self.others, blocks]
         count = math.prod(v.size for v in items)
         work = cost * height * self.most
-        pieces = min(-(-TASKS // count), count * work // (2 * TASK_COST)) if self.rows else 1
+        pieces = least(-(-TASKS // count), count * work // (2 * TASK_COST)) if self.rows else 1
         if count < TASKS // 2 and pieces > 1:
             self._in_pieces(items, work, pieces)
             return
@@ -213,12 +214,24 @@ class ColumnReduction:
         nodes = len(walk([n for f in self.reductions for n in (*f.elements, *f.bodies)]))
         most = max(1, STEP_NODES * len(self.reductions) // nodes)
         size = max(1, self.rows[-1].size)
-        return next(k for k in (size if size <= LONGEST else ROWS, ROWS, 4, 2, 1) if k <= most and size % k == 0)
+        if size > LONGEST:
+            return next(k for k in (ROWS, 4, 2, 1) if k <= most)
+        return next(k for k in (size, ROWS, 4, 2, 1) if k <= most and size % k == 0)
 
     def _take(self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value) -> None:
         """The rows of the innermost loop from `begin` to `end`."""
+        b, together = elements.b, self._together()
+        if self.rows[-1].size % together == 0:
+            self._steps(elements, state, lanes, begin, end, together)
+            return
+        whole = b.sub(end, b.srem(b.sub(end, begin), I64(together)))
+        self._steps(elements, state, lanes, begin, whole, together)
+        self._steps(elements, state, lanes, whole, end, 1)
+
+    def _steps(
+        self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value, together: int
+    ) -> None:
         b, last = elements.b, self.rows[-1]
-        together = self._together()
         with loop(b, begin, end, together, name=last.name, hints=VECTOR_ONLY) as row, elements.scope(), lanes() as lane:
             accumulated = {id(f): [a.lane(lane) for a in state[id(f)]] for f in self.reductions}
             taken: list[dict[int, list[Accumulator]]] = []

@@ -14,7 +14,18 @@ from typing import Any
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store, arranged, ordered, reductions_of
-from xloom.codegen.loop_ir.nodes import AccumulatorValue, Constant, Index, Load, Node, Op, Reduced, Reduction, indices_of, post_order
+from xloom.codegen.loop_ir.nodes import (
+    AccumulatorValue,
+    Constant,
+    Index,
+    Load,
+    Node,
+    Op,
+    Reduced,
+    Reduction,
+    indices_of,
+    post_order,
+)
 from xloom.codegen.loop_ir.text import NestText
 from xloom.cpu.kernel_modules.form import LEAST, ShapeGenericProblem
 from xloom.cpu.loops.row_reduction import is_column_reduction
@@ -34,8 +45,8 @@ class ReductionForm:
     """Of its loops, and those that the same loops have in every nest of the form."""
     reads_sizes = True
     _nest: LoopNest
-    _kept: int
-    """A size that is a part of it."""
+    _kept: Var | None
+    """A loop whose size is a part of it."""
     _arrays: list[BufferValue]
 
     @contextmanager
@@ -59,7 +70,7 @@ def reduction_form(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> Reduct
     if stage.vars and not is_column_reduction(stage, reductions)[0]:
         return None
     *_, best = ordered(LoopBody([*stage.vars, *reductions[0].vars], stage.stores), stage.vars) or [None]
-    kept = best.size if best is not None and best.size <= BLOCK else 0  # then registers hold the results meanwhile
+    kept = best if best is not None and best.size <= BLOCK else None  # then registers hold the results meanwhile
     values: list[int] = []
 
     def blank(size: int) -> str:
@@ -91,16 +102,15 @@ def _joined(nest: LoopNest) -> LoopNest:
     return _Copy(results, reduced, lambda size: size).of(nest)
 
 
-def _with_sizes(nest: LoopNest, kept: int, size: Size) -> LoopNest:
+def _with_sizes(nest: LoopNest, kept: Var | None, size: Size) -> LoopNest:
     """The nest with other sizes than it has, but for `kept`, and other distances in memory, which come of them."""
 
     def changed(number: int) -> Any:
-        return size(number) if abs(number) >= LEAST and number != kept else number
+        return size(number) if abs(number) >= LEAST and (kept is None or number != kept.size) else number
 
     (stage,) = nest.stages
-    results, reduced = (
-        [replace(v, size=changed(v.size)) for v in loops] for loops in (stage.vars, reductions_of(stage)[0].vars)
-    )
+    results = [v if v == kept else replace(v, size=size(v.size)) for v in stage.vars]
+    reduced = [replace(v, size=size(v.size)) if v.size >= LEAST else v for v in reductions_of(stage)[0].vars]
     return _Copy(results, reduced, changed).of(nest)
 
 

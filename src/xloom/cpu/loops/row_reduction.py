@@ -403,7 +403,7 @@ def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> tup
     """Whether neighbours in memory belong to different results, or the rows that are reduced are short; and why."""
     loops = LoopBody([*stage.vars, *reductions[0].vars], stage.stores)
     extent = math.prod(v.size for v in reductions[0].vars)
-    wide = [v for v in stage.vars if v.size >= (5 if extent >= MANY else 8)]
+    wide = [v for v in stage.vars if v.size >= 8 or (v.size >= 5 and extent >= MANY)]
     if not wide:
         return False, "there are too few results for a vector"
     if _are_short(reductions):
