@@ -6,9 +6,9 @@ how large the arrays are, becomes a condition: see `llvm.symbolic_dimension`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue
@@ -24,7 +24,6 @@ from xloom.codegen.loop_ir.nest import (
 from xloom.codegen.loop_ir.nodes import Load, Reduced, indices_of
 from xloom.codegen.loop_ir.text import NestText
 from xloom.cpu.kernel_modules.form import ShapeGenericProblem
-from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.cpu.loops.row_reduction import is_column_reduction
 
 
