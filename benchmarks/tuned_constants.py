@@ -647,6 +647,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.library.transforms._OTHER_LENGTHS",
         "cpu.library.transforms._LINES",
         "cpu.library.transforms._LONGEST_LINES",
+        "cpu.library.transforms._PLANES",
         "cpu.library.transforms._SIDES",
         "cpu.library.transforms._RIGHT_SIDES",
     ),

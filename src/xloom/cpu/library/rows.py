@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from xloom.cpu.library.reductions import first_of
+
 _LENGTHS = (64, 128, 256, 384, 512, 640, 768, 1000, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 8192)
 _BYTES = (1 << 20, 1 << 23, 1 << 25)
 """Of all rows: these are kept in the caches, fetched ahead, and stored around the caches as well."""
@@ -50,6 +52,23 @@ _SCALED = """ epsilon = f32[] constant({epsilon})
 _VALUES = """ values = {wide} {widened}(x)
  zero = f32[] constant(0)
 """
+_LOG_SUM_EXP = f"""{_HIGHEST} lowest_there = {{dtype}}[{{rows}}] broadcast(lowest), dimensions={{{{}}}}
+ above = {{dtype}}[{{rows}}] maximum(lowest_there, highest)
+ is_finite = pred[{{rows}}] is-finite(above)
+ none = {{dtype}}[] constant(0)
+ nones = {{dtype}}[{{rows}}] broadcast(none), dimensions={{{{}}}}
+ center = {{dtype}}[{{rows}}] select(is_finite, above, nones)
+ center_there = {{matrix}} broadcast(center), dimensions={{{{0}}}}
+ shifted = {{matrix}} subtract(x, center_there)
+ exp = {{matrix}} exponential(shifted)
+ exp_wide = {{wide}} {{widened}}(exp)
+ zero = f32[] constant(0)
+ sum = f32[{{rows}}] reduce(exp_wide, zero), dimensions={{{{1}}}}, to_apply=add_f32
+ narrow = {{dtype}}[{{rows}}] {{narrowed}}(sum)
+ positive = {{dtype}}[{{rows}}] abs(narrow)
+ log = {{dtype}}[{{rows}}] log(positive)
+ ROOT r = {{dtype}}[{{rows}}] add(log, center)
+"""
 _PROGRAMS = (
     f"{_SUM} ROOT r = {{dtype}}[{{rows}}] {{narrowed}}(sum)\n",
     f"""{_SUM}{_COUNT} mean = f32[{{rows}}] divide(sum, lengths)
@@ -57,6 +76,10 @@ _PROGRAMS = (
 """,
     f"{_HIGHEST} ROOT r = {{dtype}}[{{rows}}] copy(highest)\n",
     f"{_CENTERED}{_SQUARES} ROOT r = {{dtype}}[{{rows}}] {{narrowed}}(variance)\n",
+    f"""{_CENTERED}{_SQUARES} narrow_mean = {{dtype}}[{{rows}}] {{narrowed}}(mean)
+ narrow_variance = {{dtype}}[{{rows}}] {{narrowed}}(variance)
+ ROOT r = ({{dtype}}[{{rows}}], {{dtype}}[{{rows}}]) tuple(narrow_mean, narrow_variance)
+""",
     f"""{_SHIFTED} narrow = {{dtype}}[{{rows}}] {{narrowed}}(sum)
  sum_there = {{matrix}} broadcast(narrow), dimensions={{{{0}}}}
  ROOT r = {{matrix}} divide(exp, sum_there)
@@ -72,13 +95,17 @@ _PROGRAMS = (
  ROOT r = {{matrix}} add(weighted, bias_there)
 """,
     f"{_VALUES}{_COUNT}{_SQUARES}{_SCALED} ROOT r = {{matrix}} multiply(scaled_x, weight_there)\n",
+    _LOG_SUM_EXP,
 )
-"""Sums, means, the greatest, variances, softmax and its logarithm, layer and root-mean-square norms."""
+"""Sums, means, the greatest, variances, also with means, softmax and its logarithm, layer and root-mean-square norms,
+and logarithms of sums of exponentials."""
 _EPSILONS = ("1e-05", "1e-06")
 
 
 def rows() -> Iterator[str]:
     """The HLO text of each."""
+    for kind, length, nbytes in product(("argmax", "argmin"), _LENGTHS, _BYTES):
+        yield first_of("f32", (nbytes // (length * 4), length), 1, kind)
     for dtype, text, length, nbytes in product(("f32", "bf16"), _PROGRAMS, _LENGTHS, _BYTES):
         for epsilon in _EPSILONS if "{epsilon}" in text else _EPSILONS[:1]:
             count = nbytes // (length * (4 if dtype == "f32" else 2))
