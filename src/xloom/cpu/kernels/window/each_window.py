@@ -37,8 +37,11 @@ def reduce_each_window(kernel: Kernel, reducer: Reducer, axes: list[WindowAxis])
     in_registers = small and all(a.window.base_dilation == 1 for a in axes)
     blocks = -(-last.count // _BLOCK)
     items = blocks * math.prod(a.count for a in outer)
+    all_whole = in_registers and all(a.whole_windows == (0, a.count) for a in axes)
     with kernel.phase(items, max(1, _TASK // (window_size * min(last.count, _BLOCK)))) as phase:
-        one_by_one = _one_by_one(phase.b.module, reducer, outer, last, small=in_registers and last.is_plain)
+        one_by_one = None
+        if not all_whole:
+            one_by_one = _one_by_one(phase.b.module, reducer, outer, last, small=in_registers and last.is_plain)
         pointers = reducer.pointers(phase)
         with (
             distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds),
@@ -49,15 +52,18 @@ def reduce_each_window(kernel: Kernel, reducer: Reducer, axes: list[WindowAxis])
             end = least(b, plus(b, begin, _BLOCK), I64(last.count))
             windows = coordinates(b, row, outer)
             common = [*pointers, *windows, times(b, row, last.count)]
-            if in_registers:
+            first, stop = begin, end
+            if in_registers and one_by_one is not None:
                 first, stop = _whole(b, outer, last, windows, begin, end)
                 with b.if_then(b.icmp_signed("<", begin, first)):
                     b.call(one_by_one, [*common, begin, first])
+            if in_registers:
                 with loop(b, first, stop, name="window") as i:
                     _in_registers(b, reducer, axes, pointers, [*windows, i], plus(b, common[-1], i))
                 begin = stop
-            with b.if_then(b.icmp_signed("<", begin, end)):
-                b.call(one_by_one, [*common, begin, end])
+            if one_by_one is not None:
+                with b.if_then(b.icmp_signed("<", begin, end)):
+                    b.call(one_by_one, [*common, begin, end])
 
 
 def _whole(
