@@ -620,6 +620,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.library.convolutions._DRAWN_SIDES",
         "cpu.library.convolutions._DRAWN_CHANNELS",
         "cpu.library.convolutions._DRAWN_BATCHES",
+        "cpu.library.elementwise._COUNTS",
         "cpu.library.products._SIZES",
         "cpu.library.products._BATCHED_SIZES",
         "cpu.library.products._PRODUCTS",

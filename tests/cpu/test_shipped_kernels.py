@@ -80,6 +80,18 @@ def test_a_shipped_routine_is_not_compiled_again(folder, monkeypatch):
     assert all("xloom_main" in text for text in made)
 
 
+def test_code_of_single_operations_is_for_any_number_of_elements(folder, monkeypatch):
+    text = "HloModule m\nENTRY e { a = f32[COUNT] parameter(0)\n ROOT r = f32[COUNT] tanh(a) }"
+    ship([text.replace("COUNT", str(n)) for n in (1 << 17, 90_000)], process_target())
+    made = []
+    anew = jit.made_anew
+    monkeypatch.setattr(jit, "made_anew", lambda code, *rest: made.append(code) or anew(code, *rest))
+    for n in (1 << 18, 123_456, 100_001):
+        x = np.random.default_rng(0).standard_normal(n, np.float32)
+        np.testing.assert_allclose(xl.compile(xl.parse(text.replace("COUNT", str(n))))(x), np.tanh(x), rtol=1e-5)
+    assert all("xloom_main" in code for code in made)
+
+
 def test_kernels_of_other_sources_are_not_used(folder, monkeypatch):
     ship([of_rows(150)], process_target())
     monkeypatch.setattr(shipped, "source_digest", lambda: "of another version")

@@ -2,8 +2,8 @@
 
 What is kept of them serves other shapes: products of matrices by the strategies that depend on their sizes, layouts and
 types, also with weights that are converted; convolutions over images with the usual windows; the routines of sorts;
-triangular systems; reductions over columns and to one number. Fourier transforms, Cholesky's, and sums and norms of
-rows serve their own lengths.
+triangular systems; reductions over columns and to one number; single operations on each element. Fourier transforms,
+Cholesky's, and sums and norms of rows serve their own lengths.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from xloom.cpu.library.convolutions import convolutions
+from xloom.cpu.library.elementwise import elementwise
 from xloom.cpu.library.products import products
 from xloom.cpu.library.reductions import reductions
 from xloom.cpu.library.rows import rows
@@ -49,6 +50,7 @@ def _all() -> Iterator[str]:
     yield from convolutions()
     yield from rows()
     yield from reductions()
+    yield from elementwise()
 
 
 def _sort(dtype: str, dims: str, along: int, more: bool) -> str:
