@@ -1,4 +1,4 @@
-"""Fourier transforms, Cholesky's and triangular systems for the library of kernels.
+"""Fourier transforms, Cholesky's, triangular systems and what LAPACK's need, for the library of kernels.
 
 Code of transforms and of Cholesky's is for one length each, so that there are those of usual lengths alone.
 """
@@ -42,6 +42,8 @@ def transforms() -> Iterator[str]:
         yield (
             f"HloModule library\nENTRY e {{\n a = {shape} parameter(0)\n ROOT c = {shape} cholesky(a), lower=true\n}}\n"
         )
+    for dtype, letter in (("f32", "s"), ("f64", "d"), ("c64", "c"), ("c128", "z")):
+        yield _transposed(dtype, letter)
     for dtype, sides, unit in product(("f32", "f64"), _RIGHT_SIDES, (False, True)):
         yield _solution(dtype, sides, unit)
 
@@ -55,6 +57,18 @@ def _fft(kind: str, length: int, lines: int, dimensions: int = 1) -> str:
     return (
         f"HloModule library\nENTRY e {{\n a = {operand} parameter(0)\n"
         f" ROOT c = {result} fft(a), fft_type={kind}, fft_length={{{sizes}}}\n}}\n"
+    )
+
+
+def _transposed(dtype: str, letter: str) -> str:
+    """A routine of LAPACK: what it is given and gives is transposed where it lies, whichever routine it is."""
+    columns = f"{dtype}[256,256]{{0,1}}"
+    return (
+        f"HloModule library\nENTRY e {{\n a = {dtype}[256,256] parameter(0)\n"
+        f' c = ({columns}, s32[]) custom-call(a), custom_call_target="lapack_{letter}potrf_ffi",'
+        f" operand_layout_constraints={{{columns}}}, output_to_operand_aliasing={{{{0}}: (0, {{}})}},"
+        f" api_version=API_VERSION_TYPED_FFI, backend_config={{uplo = 76 : ui8}}\n"
+        f" ROOT r = {dtype}[256,256] get-tuple-element(c), index=0\n}}\n"
     )
 
 
