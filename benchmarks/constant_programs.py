@@ -171,6 +171,8 @@ _own("stack-12", lambda *x: jnp.stack(x, -1) * 2, *(normal(400, 30) for _ in ran
 _own("rolls-30", jax.vmap(lambda x, k: jnp.roll(x, k) * 2 + x), normal(2000, 30), integers(2000, high=30))
 _own("rolls-three", lambda x, *k: sum(jnp.roll(x, by, 1) * (n + 2) for n, by in enumerate(k)), normal(500, 600),
      *(integers(high=600) for _ in range(3)))  # fmt: skip
+_own("resize-600", lambda x, y: jnp.resize(x, (600, 600)) + y, normal(77, 200), normal(600, 600))
+_own("resize-900", lambda x, y: jnp.resize(x, (900, 900)) + y, normal(77, 200), normal(900, 900))
 _own("crop-of-5", lambda k, *x: lax.dynamic_slice(jnp.concatenate([a * 2 for a in x], 1), (3, k), (500, 900)),
      integers(high=300), *(normal(512, 240) for _ in range(5)))  # fmt: skip
 _own("argmax-of-5", lambda *x: jnp.argmax(jnp.stack([a * 2 for a in x]), 0), *(normal(20_000) for _ in range(5)))

@@ -68,6 +68,7 @@ TUNED = (
         ("run", "compile"),
         (3, 12),
     ),
+    Tuned("codegen.fusion.producer_consumer", "_NEAR", "own/resize-600 own/resize-900"),
     Tuned("codegen.fusion.producer_consumer", "_STEPS", "training/resnet-backward training/transformer-backward"),
     Tuned("codegen.buffers.state_rotation", "_LEAST_BYTES", "own/loop-roll-50 own/loop-roll-100"),
     Tuned("codegen.loop_ir.computed_cuts", "SHORT", "own/rolls-30", ("run", "compile")),

@@ -124,3 +124,15 @@ def test_transposes_before_reshapes_that_divide(dims, rows, said):
     np.testing.assert_allclose(
         xl.compile(module)(x), -np.sin(x.T).reshape(int(dims.split(",")[0]), -1)[:count], rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize(("taken", "stored"), [(380, True), (360, False)])
+def test_a_part_of_a_repeated_array(taken: int, stored: bool):
+    # whole repetitions are loops that go along each; the index in a part of one takes divisions
+    text = f"""ENTRY e {{ x = f32[9,40] parameter(0) s = f32[9,20] slice(x), slice={{[0:9], [3:23]}}
+      r = f32[180] reshape(s) b = f32[3,180] broadcast(r), dimensions={{1}} m = f32[540] reshape(b)
+      ROOT c = f32[{taken}] slice(m), slice={{[0:{taken}]}} }}"""
+    module = xl.parse(text)
+    assert ("%b broadcast: stored" in fusion_report(prepared(module), ("b",))) == stored
+    x = np.arange(360, dtype=np.float32).reshape(9, 40)
+    assert np.array_equal(xl.compile(module)(x), np.resize(x[:, 3:23], taken))

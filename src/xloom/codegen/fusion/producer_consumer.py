@@ -140,6 +140,8 @@ class _Decision:
         self._in_parts: set[Instruction] = set()
         self._divided: set[Instruction] = set()
         """What is read at places that divisions find at run time."""
+        self._repeated: set[Instruction] = set()
+        """What repeats an array, of which no loops that go along this make up what is read."""
         self._reduced: dict[Instruction, frozenset[int]] = {}
         """Dimensions that a reduction that computes an instruction's elements goes along."""
 
@@ -238,6 +240,8 @@ class _Decision:
                 _divides(instruction) or (instruction.op.elementwise and instruction in self._divided)
             ):
                 self._divided.update(instruction._operands)
+            if (repeats := _repeated_in_part(instruction)) is not None:
+                self._repeated.add(repeats)
             if instruction not in self.stored or instruction.opcode == "reduce":
                 self._note_reduced(instruction)
             for k, operand in enumerate(instruction._operands):
@@ -271,6 +275,8 @@ class _Decision:
             return "a transpose in tiles cannot be a part of an array"
         if instruction in self._divided and _turns(instruction) and 2 * sum(here.values()) >= instruction.shape.size:
             return "a reshape would read it in another order at places that only divisions tell"
+        if instruction in self._repeated:
+            return "a part of an array that is repeated would be read at places that only divisions tell"
         if (
             instruction.opcode == "concatenate"
             and len(instruction._operands) > REDUCED_ARRAYS
@@ -504,5 +510,23 @@ def _divides(instruction: Instruction) -> bool:
     return any(after % before for before, after in pairwise(sorted(ends)))
 
 
+def _repeated_in_part(instruction: Instruction) -> Instruction | None:
+    """The broadcast that repeats an array again and again, where a slice takes so much that not all are whole."""
+    if instruction.opcode != "slice" or instruction.shape.rank != 1:
+        return None
+    merged = instruction._operands[0]
+    repeats = merged._operands[0] if merged.opcode == "reshape" else merged
+    if repeats.opcode != "broadcast" or repeats.shape.rank < 2 or 0 in repeats["dimensions"]:
+        return None
+    ((start, limit, stride),) = instruction["slice"]
+    once = repeats.shape.size // repeats.shape.dims[0]
+    whole = start % once == 0 and limit % once == 0
+    if stride != 1 or whole or limit - start <= once or repeats.shape.size > 2 * instruction.shape.size:
+        return None
+    return repeats if repeats.shape.nbytes <= _NEAR else None
+
+
+_NEAR = 2 << 20
+"""Bytes that are written and read once more in less time than a division an element takes."""
 _MANY = 4096
 """Elements that are worth writing and reading once more."""
