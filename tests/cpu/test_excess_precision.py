@@ -48,6 +48,18 @@ def test_rounded_where_it_shows(dtype, body, root):
     np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))
 
 
+@pytest.mark.parametrize("root", ["f32[64] convert(sum)", "{dtype}[64] subtract(sum, x)", "{dtype}[64] add(sum, x)"])
+@pytest.mark.parametrize("dtype", ["f8e4m3fn", "f8e5m2", "f8e4m3b11fnuz", "f8e3m4"])
+def test_eight_bits_are_rounded_at_once(dtype, root):
+    # as XLA:CPU does: 15 + 15 is more than some have
+    module = xl.parse(program("", root, dtype))
+    x = np.linspace(-15, 15, 64).astype(module.parameter_shapes[0].dtype.numpy)
+    ours, theirs = (
+        np.asarray(run(x)).astype(np.float32) for run in (xl.compile(module), lambda x: xl.evaluate(module, x))
+    )
+    np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize("dtype", LARGE)
 def test_rounded_on_demand(dtype):
     module = xl.parse(program("", "{dtype}[64] subtract(sum, x)", dtype))

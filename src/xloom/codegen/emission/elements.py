@@ -34,7 +34,7 @@ from xloom.llvm.loop import Hint, hints_for, loop
 from xloom.llvm.scalar import conversion
 from xloom.llvm.scalar.elementwise import choose
 from xloom.llvm.scalar.identity_value import identity_value
-from xloom.llvm.scalar.rules import RULES
+from xloom.llvm.scalar.rules import ROUNDED, RULES
 from xloom.llvm.types import I32, I64, Complex, Value
 from xloom.trampoline import Nested, each, run
 
@@ -100,6 +100,10 @@ class ElementEmitter:
         """The value with all digits that it is computed with, for arithmetic in f32."""
         return run(self._wider(node))
 
+    def to_store(self, node: Node) -> Value:
+        """The value, or one that a store, which rounds what it writes, makes it of."""
+        return run(self._applied(node)) if isinstance(node, Op) and _is_rounded_at_once(node) else self.value(node)
+
     def index(self, expression: Affine) -> ir.Value:
         """An index expression as an i64."""
         return run(self._index(expression))
@@ -161,7 +165,8 @@ class ElementEmitter:
             return conversion.rounded_result(b, (yield self._wider(node)), node.dtype)
         if isinstance(node, Op):
             value = yield self._applied(node)
-            return conversion.rounded_result(b, value, node.dtype) if node.has_excess_precision else value
+            rounds = node.has_excess_precision or _is_rounded_at_once(node)
+            return conversion.rounded_result(b, value, node.dtype) if rounds else value
         if id(node) in self.staged:
             return element_access.load(b, self.staged[id(node)][0], node.dtype, self.staged[id(node)][1])
         if isinstance(node, Load):
@@ -360,3 +365,8 @@ def phi(b: ir.IRBuilder, x: Value, x_block: ir.Block, y: Value, y_block: ir.Bloc
     value.add_incoming(x, x_block)
     value.add_incoming(y, y_block)
     return value
+
+
+def _is_rounded_at_once(node: Op) -> bool:
+    """True of arithmetic of floats of 8 bits and fewer, in f32: what is too large for them is an infinity, or a NaN."""
+    return node.dtype.is_float and node.dtype.bits <= 8 and node.opcode in ROUNDED

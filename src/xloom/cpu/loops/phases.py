@@ -154,7 +154,7 @@ class Phases:
 
     def stores(self, elements: Elements, stores: Sequence[Store]) -> None:
         """Computes and stores one element of each."""
-        values = [elements.wider(s.node) if self.is_wider(s.target) else elements.value(s.node) for s in stores]
+        values = [elements.wider(s.node) if self.is_wider(s.target) else elements.to_store(s.node) for s in stores]
         for store, value in zip(stores, values, strict=True):
             self.store(elements, store, value)
 

@@ -46,7 +46,7 @@ class NestCode:
     def values(self, stores: Sequence[Store]) -> list[Value]:
         """What one iteration stores."""
         elements = self.elements
-        return [elements.wider(s.node) if self.is_wider(s.target) else elements.value(s.node) for s in stores]
+        return [elements.wider(s.node) if self.is_wider(s.target) else elements.to_store(s.node) for s in stores]
 
     def store(self, store: Store, value: Value) -> None:
         """Stores a value as the element that `store` says."""
