@@ -118,6 +118,49 @@ def test_one_of_two_sizes_is_shared_at_a_time():
     assert not metrics.METRICS.own_sizes
 
 
+def attend(query, cache, mask, bias):
+    """A step of a decoder: the cache grows by the query, and mask and bias are as long as it is then."""
+    keys = torch.cat([cache, query], 1)
+    scores = query @ keys.mT + bias
+    return scores.masked_fill(~mask, float("-inf")).softmax(-1) @ keys, keys
+
+
+def grown(run, batch, first, last):
+    """Steps from a cache of one size to that of another; checks each."""
+    cache = torch.randn(batch, first, 4)
+    for n in range(first, last):
+        query, mask, bias = torch.randn(batch, 1, 4), torch.rand(n + 1) > 0.2, torch.randn(2 * n + 2)
+        mask[-1] = True
+        arguments = query, cache, mask, bias[::2]
+        found, expected = run(*arguments), attend(*arguments)
+        torch.testing.assert_close(found, expected)
+        cache = found[1]
+
+
+def test_sizes_that_grow_together_are_one(compiled):
+    run = torch.compile(attend, backend="xloom", dynamic=True)
+    grown(run, 3, 5, 24)
+    assert len(compiled) == 2 + 3  # two sizes of their own, and bounds of 8, 16 and 24
+    assert not metrics.METRICS.own_sizes
+
+
+def test_sizes_that_grow_as_others_did_share_programs_at_once(compiled):
+    run = torch.compile(attend, backend="xloom", dynamic=True)
+    grown(run, 3, 10, 14)
+    assert len(compiled) == 2 + 1
+    grown(run, 5, 10, 14)
+    assert len(compiled) == 2 + 2
+
+
+def test_sizes_of_a_graph_end_where_another_graph_begins(compiled):
+    run = torch.compile(lambda x: x[:, -15:] * max(x.shape[1] - 15, 0), backend="xloom", dynamic=True)
+    for n in (9, 10, 11, 12, 13, 17, 18, 19, 20, 21):
+        x = torch.randn(2, n)
+        torch.testing.assert_close(run(x), x[:, -15:] * max(n - 15, 0))
+    assert len(compiled) == 2 * (2 + 1)  # Dynamo has a graph below 15, and one above
+    assert not metrics.METRICS.own_sizes
+
+
 def test_bounds_waste_a_quarter_at_most():
     for size in range(2, 5000):
         bound = bound_of(size)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import GraphModule
 
 from xloom.errors import XloomError
+from xloom.torch.affine_sizes import EXACT, LEAST, Family, Formula, along
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.fx_graph import Translated, translate
 from xloom.torch.metrics import METRICS
 from xloom.torch.resized_graph import ResizedGraph
 from xloom.torch.size_bounds import bound_of
-from xloom.torch.size_symbols import SizeSymbols, Symbol
+from xloom.torch.size_symbols import SizeSymbols
 
 PROGRAMS = 32
-"""How many programs a graph has at a time; the least recently used one goes."""
-EXACT = 2
-"""How many sizes have programs of their own, before the further ones share them, as far as the graph allows."""
+"""How many programs a graph has at a time, of one size and of several each; the least recently used one goes."""
 
 
 class DynamicGraph:
@@ -41,8 +41,12 @@ class DynamicGraph:
         self._prepare = prepare
         self._strided, self._views, self._device = strided, views, device
         self._symbols = SizeSymbols(graph)
-        self._programs: OrderedDict[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]] = OrderedDict()
-        self._seen: dict[Symbol, set[int]] = defaultdict(set)
+        self._programs: OrderedDict[tuple[Any, ...], CompiledGraph] = OrderedDict()
+        self._recent: OrderedDict[tuple[Formula[ResizedGraph], int], None] = OrderedDict()
+        """The programs of several sizes, by formula and bound."""
+        self._family: Family[ResizedGraph] = Family()
+        self._alone = set(range(len(self._symbols.symbols)))
+        """The symbols of which one may change without the others, as far as it is known."""
         self._shares = self._symbols.complete and device is None
 
     def __call__(self, *arguments: Any) -> list[Any]:
@@ -54,57 +58,63 @@ class DynamicGraph:
                 if k not in self._symbols.passed_on
             ]
         )
-        program = self._found(key)
-        if program is None and self._shares and len(self._programs) >= EXACT:
-            program = self._shared(arguments)
-        if program is None:
-            translated = self._prepare(translate(self._graph, arguments, strided=self._strided))
-            program = self._kept(key, CompiledGraph(translated, views=self._views, device=self._device))
-        if len(self._programs) <= EXACT:
-            self._see(arguments)
+        program = self._programs.get(key)
+        if program is not None:
+            self._programs.move_to_end(key)
+            return program(arguments)
+        shared = self._shared(arguments) if self._shares else None
+        if shared is not None:
+            return shared(arguments)
+        translated = self._prepare(translate(self._graph, arguments, strided=self._strided))
+        program = self._programs[key] = CompiledGraph(translated, views=self._views, device=self._device)
+        if len(self._programs) > PROGRAMS:
+            self._programs.popitem(last=False)
         return program(arguments)
 
-    def _see(self, arguments: Sequence[Any]) -> dict[Symbol, int]:
-        values = self._symbols.of(arguments)
-        for symbol, value in values.items():
-            self._seen[symbol].add(value)
-        return values
-
     def _shared(self, arguments: Sequence[Any]) -> ResizedGraph | None:
+        """The program that these sizes share with others; None if they are to have their own."""
+        numbers = self._symbols.of(arguments)
+        formula = self._family.formula(numbers, numbers.size)
+        if formula is None:
+            return self._of_one_symbol(numbers, arguments)
+        return self._of(formula, numbers, arguments)
+
+    def _of_one_symbol(self, numbers: np.ndarray, arguments: Sequence[Any]) -> ResizedGraph | None:
         """A program for the sizes that one symbol has had, the one with the most of them."""
-        values = self._see(arguments)
-        symbol = max(values, key=lambda s: len(self._seen[s]))
-        if values[symbol] < 2:
+        seen = np.stack([*self._family.seen, numbers])
+        places = [k for k in sorted(self._alone) if numbers[k] >= LEAST]
+        if len(self._family.seen) <= EXACT or not places:
             return None
-        others = tuple([value for s, value in values.items() if s is not symbol])
-        key = symbol, others, bound_of(values[symbol])
-        program = self._found(key)
-        if program is None:
+        place = max(places, key=lambda k: len(np.unique(seen[:, k])))
+        formula = along(place, (np.arange(numbers.size) == place).astype(np.int64), numbers)
+        found = self._of(formula, numbers, arguments)
+        if found is None:
+            self._alone.discard(place)
+        else:
+            self._family.add(formula)
+        return found
+
+    def _of(self, formula: Formula[ResizedGraph], numbers: np.ndarray, arguments: Sequence[Any]) -> ResizedGraph | None:
+        size = formula.size(numbers)
+        bound = bound_of(size)
+        if bound not in formula.programs:
             try:
-                program = ResizedGraph(
+                formula.programs[bound] = ResizedGraph(
                     self._graph,
                     self._symbols,
-                    symbol,
+                    formula,
                     arguments,
                     self._prepare,
                     strided=self._strided,
                     views=self._views,
                 )
             except (XloomError, RuntimeError, ValueError) as error:
-                self._shares = False
+                formula.programs[bound] = None
                 METRICS.own_sizes[str(error).splitlines()[0]] += 1
-                return None
-            self._kept(key, program)
-        return program
-
-    def _found(self, key: tuple[Any, ...]) -> Any:
-        program = self._programs.get(key)
-        if program is not None:
-            self._programs.move_to_end(key)
-        return program
-
-    def _kept(self, key: tuple[Any, ...], program: Any) -> Any:
-        self._programs[key] = program
-        if len(self._programs) > PROGRAMS:
-            self._programs.popitem(last=False)
-        return program
+        self._recent[formula, bound] = None
+        self._recent.move_to_end((formula, bound))
+        program = formula.programs[bound]
+        if len(self._recent) > PROGRAMS:
+            (old, its), _ = self._recent.popitem(last=False)
+            del old.programs[its]
+        return program if program is not None and program.least <= size <= program.bound else None

@@ -12,28 +12,28 @@ from torch.fx import GraphModule
 from xloom.errors import LoweringError
 from xloom.passes.dynamic.resizable import Extent, Resizable, resizable
 from xloom.passes.dynamic.sizes import Affine
+from xloom.torch.affine_sizes import Formula
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.fx_graph import Given, Translated, as_list, translate
 from xloom.torch.graph_memory import OF_MEMORY, order_in_memory
-from xloom.torch.size_bounds import bound_of, samples_of
 from xloom.torch.size_symbols import SizeSymbols, Symbol, evaluated
 
 
 class ResizedGraph:
-    """Called with the graph's arguments, gives the list of its results. One symbol may have any value up to a bound."""
+    """Called with the graph's arguments, gives the list of its results. One size may have any value up to a bound."""
 
     def __init__(
         self,
         graph: GraphModule,
         symbols: SizeSymbols,
-        symbol: Symbol,
+        formula: Formula[Any],
         arguments: Sequence[Any],
         prepare: Callable[[Translated], Translated],
         *,
         strided: int | None,
         views: bool,
     ):
-        """`arguments` have the other symbols' values, and the symbol's that is to be below the bound.
+        """`arguments` are of one size; what symbols have for others is told by `formula`.
 
         Raises LoweringError for graphs that need a program for each size, and whatever an operator raises that cannot
         have one of the sizes that are tried.
@@ -43,13 +43,13 @@ class ResizedGraph:
                 "the graph reads memory beyond a tensor's elements",
                 hint="torch._dynamo.mark_static, or dynamic=False, compiles each size by itself",
             )
-        values = symbols.of(arguments)
-        self._symbols, self._symbol = symbols, symbol
-        self.bound = bound_of(values[symbol])
+        self._symbols, self._formula = symbols, formula
         samples: list[tuple[int, Translated]] = []
-        for size in samples_of(self.bound):
-            given = symbols.arguments(arguments, {**values, symbol: size})
+        least, most = formula.limits(*symbols.limits())
+        for size in formula.samples(formula.size(symbols.of(arguments)), len(symbols.symbols), least, most):
+            given = symbols.arguments(arguments, symbols.named(formula.at(size)))
             samples.append((size, translate(graph, given, strided=strided, dense=True)))
+        self.bound, self.least = samples[0][0], samples[1][0]
         largest = samples[0][1]
         if largest.bases or largest.stretches:
             raise LoweringError(
@@ -74,9 +74,9 @@ class ResizedGraph:
         self._program = CompiledGraph(prepare(sized), views=views)
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
-        """Runs it, for arguments whose other symbols have the values that it was made for."""
-        values = self._symbols.of(arguments)
-        size = values[self._symbol]
+        """Runs it, for arguments whose symbols have the values that the formula gives them."""
+        numbers = self._symbols.of(arguments)
+        size, values = self._formula.size(numbers), self._symbols.named(numbers)
         taken = [*arguments, torch.tensor(size, dtype=torch.int32, device="cpu")]
         if size != self.bound:
             for k, dims in self._padded:

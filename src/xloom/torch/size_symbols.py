@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import GraphModule, Node
+
+from xloom.torch.affine_sizes import ENDLESS, LEAST
 
 Symbol = Any
 """One of sympy's."""
@@ -18,6 +21,7 @@ class SizeSymbols:
     def __init__(self, graph: GraphModule):
         placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
         self._values = [n.meta.get("val") for n in placeholders]
+        self._sizes: list[torch.SymInt] = []
         self.symbols: list[Symbol] = []
         """Those whose values are known once there are arguments."""
         self._found_in: list[tuple[Symbol, int, int | None]] = []
@@ -34,14 +38,27 @@ class SizeSymbols:
                 expression = size.node.expr
                 unknown |= expression.free_symbols
                 if expression.is_Symbol and expression not in self.symbols and not is_ragged(size):
+                    self._sizes.append(size)
                     self.symbols.append(expression)
                     self._found_in.append((expression, number, dim if isinstance(value, torch.Tensor) else None))
         self.complete = unknown <= set(self.symbols)
         """Whether those are all."""
 
-    def of(self, arguments: Sequence[Any]) -> dict[Symbol, int]:
-        """Their values for these arguments."""
-        return {s: int(arguments[k] if d is None else arguments[k].shape[d]) for s, k, d in self._found_in}
+    def of(self, arguments: Sequence[Any]) -> np.ndarray:
+        """Their values for these arguments, in order."""
+        found = [arguments[k] if d is None else arguments[k].shape[d] for _, k, d in self._found_in]
+        return np.array(found, np.int64)
+
+    def named(self, values: np.ndarray) -> dict[Symbol, int]:
+        """Such values by their symbols."""
+        return dict(zip(self.symbols, values.tolist(), strict=True))
+
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the most that they can be in this graph: for others, Dynamo makes another one."""
+        ranges = [size.node.shape_env.bound_sympy(s) for size, s in zip(self._sizes, self.symbols, strict=True)]
+        ends = [(int(max(r.lower, LEAST)), int(min(r.upper, ENDLESS))) for r in ranges]
+        least, most = np.array(ends, np.int64).reshape(-1, 2).T
+        return least, most
 
     def arguments(self, given: Sequence[Any], values: Mapping[Symbol, int]) -> list[Any]:
         """Arguments for other values, of which the tensors have no memory where their size depends on them."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -19,22 +18,18 @@ from xloom.hlo.shape import array_shape
 from xloom.hlo.verify.module import verify
 from xloom.passes.dynamic.resizable import resizable
 from xloom.pjrt.buffer import Buffer
+from xloom.torch.affine_sizes import OTHERWISE, Family, Formula
 from xloom.torch.lazy.recording import donation, resized_buffers
-from xloom.torch.lazy.recording.path_numbers import PathNumbers, given, path_numbers
+from xloom.torch.lazy.recording.path_numbers import given, path_numbers
 from xloom.torch.lazy.recording.signature import NeedsConstants
 from xloom.torch.lazy.recording.trace import Node, Trace
 from xloom.torch.lazy.recording.trace_program import TraceProgram, argument_shapes, build
 from xloom.torch.lazy.runtime import device_client
 from xloom.torch.metrics import METRICS
-from xloom.torch.size_bounds import bound_of, samples_of
+from xloom.torch.size_bounds import bound_of
 
-EXACT = 2
-"""How many sizes of a path have programs of their own, before further ones share them."""
-SEEN = 8
-"""So many sizes are remembered to find the formula by."""
 FAMILIES = 512
 """How many structures of paths are remembered; the least recently used one goes."""
-_OTHERWISE = "each size has a program of its own"
 
 
 class SizedProgram:
@@ -47,7 +42,7 @@ class SizedProgram:
         free = donation.unused(arguments, range(len(arguments)))
         if donation.alias(largest.clone(""), [k for k in free if made.parameters[k]]):
             raise LoweringError(
-                "memory of another size is updated in place, not copied to a bound and back", hint=_OTHERWISE
+                "memory of another size is updated in place, not copied to a bound and back", hint=OTHERWISE
             )
         self.program = TraceProgram(made.module, outputs, free)
         self._padded = [(k, dims) for k, dims in enumerate(made.parameters[: len(arguments)]) if dims]
@@ -82,70 +77,7 @@ class OfOneSize(NamedTuple):
         return self.sized.program.failed(error)
 
 
-class _Formula:
-    """All numbers of paths, as affine in one of them, and their programs by bound: None where there can be none."""
-
-    def __init__(self, place: int, scale: np.ndarray, offset: np.ndarray):
-        self.place, self.scale, self.offset = place, scale, offset
-        self.programs: dict[int, SizedProgram | None] = {}
-
-    def at(self, size: int) -> np.ndarray:
-        """The numbers of a size."""
-        return self.scale * size + self.offset
-
-    def fits(self, numbers: np.ndarray) -> bool:
-        """Whether it gives these."""
-        size = int(numbers[self.place])
-        return size >= 2 and np.array_equal(self.at(size), numbers)
-
-    def samples(self, bound: int, least: int, dims: int) -> list[int]:
-        """Sizes that show what depends on one, of which no array is empty that is not always so."""
-        scale, offset = self.scale[:dims], self.offset[:dims]
-        if (scale < 0).any():
-            raise LoweringError("an array becomes smaller where another one becomes larger", hint=_OTHERWISE)
-        grows = scale > 0
-        least = max(least, *(-(-(1 - offset[grows]) // scale[grows])).tolist())
-        between = max(bound - 3, least + 1)
-        if not between < bound:
-            raise LoweringError("there are too few sizes below the bound", hint=_OTHERWISE)
-        return [bound, least, between]
-
-
-class _Family:
-    """Paths of one structure."""
-
-    def __init__(self) -> None:
-        self.seen: list[np.ndarray] = []
-        self.formulas: list[_Formula] = []
-
-    def formula(self, found: PathNumbers) -> _Formula | None:
-        """What gives the numbers of a path, and those of two that were there before."""
-        for each in self.formulas:
-            if each.fits(found.numbers):
-                return each
-        for pair in combinations(self.seen, EXACT):
-            made = _formula(found, pair)
-            if made is not None:
-                self.formulas.append(made)
-                return made
-        self.seen = [*self.seen[-SEEN:], found.numbers]
-        return None
-
-
-def _formula(found: PathNumbers, others: Sequence[np.ndarray]) -> _Formula | None:
-    first, second = others
-    steps = found.numbers - first
-    sizes = np.flatnonzero(steps[: found.dims])
-    if not sizes.size:
-        return None
-    place = int(sizes[np.argmin(np.abs(steps[sizes]))])
-    scale, rest = np.divmod(steps, steps[place])
-    made = _Formula(place, scale, found.numbers - scale * found.numbers[place])
-    is_one = not rest.any() and made.fits(found.numbers) and made.fits(second) and made.fits(first)
-    return made if is_one and second[place] not in (first[place], found.numbers[place]) else None
-
-
-_families: OrderedDict[object, _Family] = OrderedDict()
+_families: OrderedDict[object, Family[SizedProgram]] = OrderedDict()
 
 
 def find(trace: Trace, wanted: tuple[int, ...]) -> OfOneSize | None:
@@ -155,14 +87,14 @@ def find(trace: Trace, wanted: tuple[int, ...]) -> OfOneSize | None:
     path = trace.node.path()
     found = path_numbers(path)
     key = found.structure, wanted
-    family = _families.setdefault(key, _Family())
+    family = _families.setdefault(key, Family())
     _families.move_to_end(key)
     if len(_families) > FAMILIES:
         _families.popitem(last=False)
-    formula = family.formula(found)
+    formula = family.formula(found.numbers, found.dims)
     if formula is None:
         return None
-    size = int(found.numbers[formula.place])
+    size = formula.size(found.numbers)
     bound = bound_of(size)
     if bound not in formula.programs:
         formula.programs[bound] = _compiled(trace, _Path(path, wanted, formula, found.dims), size)
@@ -175,7 +107,7 @@ class _Path(NamedTuple):
 
     nodes: Sequence[Node]
     wanted: tuple[int, ...]
-    formula: _Formula
+    formula: Formula[SizedProgram]
     dims: int
 
     def module(self, size: int) -> Module:
@@ -206,11 +138,9 @@ _ERRORS = (XloomError, NeedsConstants, RuntimeError, ValueError, IndexError, Typ
 
 def _compiled(trace: Trace, path: _Path, size: int) -> SizedProgram | None:
     try:
-        nominal, smallest, _ = samples_of(bound_of(size))
-        bound = path.largest(size, nominal)
-        # of memory that was made for `bound`, that part which is all of it is no part
-        bound -= size < bound < nominal
-        samples = [(s, path.module(s)) for s in path.formula.samples(bound, smallest - nominal + bound, path.dims)]
+        most = path.largest(size, bound_of(size))
+        sizes = path.formula.samples(size, path.dims, most=most)
+        samples = [(s, path.module(s)) for s in sizes]
         _refuse_drawn([module for _, module in samples])
         return SizedProgram(samples, path.wanted, trace.arguments)
     except _ERRORS as error:
@@ -223,4 +153,4 @@ def _refuse_drawn(modules: Sequence[Module]) -> None:
     """Raises LoweringError where a larger size draws more random numbers: which they are depends on how many."""
     drawn = [[i.shape for i in module.instructions if i.opcode == "rng-bit-generator"] for module in modules]
     if any(shapes != drawn[0] for shapes in drawn[1:]):
-        raise LoweringError("random numbers of another size are others", hint=_OTHERWISE)
+        raise LoweringError("random numbers of another size are others", hint=OTHERWISE)

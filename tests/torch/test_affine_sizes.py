@@ -1,0 +1,59 @@
+"""Which numbers belong to one size."""
+
+import numpy as np
+import pytest
+
+from xloom.errors import LoweringError
+from xloom.torch.affine_sizes import Family
+
+
+def formulas(*points, dims=None):
+    """What a family says of each of them, in order."""
+    family: Family = Family()
+    return [family.formula(np.array(p), len(p) if dims is None else dims) for p in points]
+
+
+def test_the_third_point_of_a_line_has_its_formula():
+    first, second, third, fourth = formulas((3, 9, 5), (4, 11, 5), (6, 15, 5), (7, 17, 5))
+    assert first is second is None and third is not None and fourth is third
+    assert third.at(10).tolist() == [10, 23, 5]
+
+
+def test_points_that_are_on_no_line_have_none():
+    assert formulas((3, 9), (4, 11), (6, 14), (3, 14)) == [None] * 4
+
+
+def test_a_point_between_others_is_on_their_line():
+    assert formulas((3, 9), (20, 1), (4, 11), (8, 19))[-1] is not None
+
+
+def test_the_size_is_that_of_an_array():
+    found = formulas((3, 2), (5, 3), (7, 4), dims=1)
+    assert found == [None] * 3  # the number moves by half of what the array does
+    assert formulas((3, 2), (5, 3), (7, 4))[-1] is not None
+
+
+def test_samples_have_elements_and_are_no_smaller_than_two():
+    found = formulas((10, 3), (11, 4), (12, 5))[-1]
+    assert found is not None and found.samples(12, 2) == [16, 9, 13]
+    found = formulas((10, 1), (11, 2), (12, 3))[-1]
+    assert found is not None and found.samples(12, 2) == [16, 11, 13]
+    assert found.samples(12, 2, most=14) == [13, 11, 12]  # of 14, what takes a part may take all
+    assert found.samples(13, 2, least=12) == [16, 13, 14]
+
+
+def test_an_array_that_becomes_smaller_is_told():
+    found = formulas((10, 9), (11, 8), (12, 7))[-1]
+    assert found is not None
+    with pytest.raises(LoweringError, match="becomes smaller"):
+        found.samples(12, 2)
+
+
+def test_what_changes_as_a_line_that_has_programs_is_one_too():
+    family: Family = Family()
+    points = [(9, 10, 3), (10, 11, 3), (11, 12, 3)]
+    known = [family.formula(np.array(p), 3) for p in points][-1]
+    assert known is not None and family.formula(np.array((9, 10, 4)), 3) is None
+    known.programs[16] = "a program"
+    found = family.formula(np.array((9, 10, 4)), 3)
+    assert found is not None and found.at(12).tolist() == [12, 13, 4]
