@@ -1,4 +1,4 @@
-"""Arrays in larger ones, and out of them, once they are there."""
+"""Arrays in larger ones, and out of them, once they are there: row-major, whatever layout they had."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from xloom.hlo.shape import Shape, array_shape
 from xloom.passes.dynamic.resizable import Extent
 from xloom.passes.dynamic.sizes import Affine
-from xloom.pjrt.buffer import Buffer
+from xloom.pjrt.buffer import Buffer, logical
 from xloom.pjrt.future import Future
 
 
@@ -50,7 +50,8 @@ def _moved(buffer: Buffer, shape: Shape, move: Callable[[np.ndarray], np.ndarray
 
     def begin(source: Future) -> None:
         try:
-            future.set(buffer.memory_space.put(move(buffer.on_host(source.result()))))
+            array = logical(buffer.on_host(source.result()), buffer.shape)
+            future.set(buffer.memory_space.put(move(array)))
         except BaseException as error:  # what went wrong before, or memory that is full
             future.fail(error)
 
