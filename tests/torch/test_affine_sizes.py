@@ -57,3 +57,26 @@ def test_what_changes_as_a_line_that_has_programs_is_one_too():
     known.programs[16] = "a program"
     found = family.formula(np.array((9, 10, 4)), 3)
     assert found is not None and found.at(12).tolist() == [12, 13, 4]
+
+
+def with_programs(family, *points):
+    """The formulas of each point, which have a program from then on."""
+    found = [family.formula(np.array(p), len(p)) for p in points]
+    for each in found:
+        if each is not None:
+            each.programs[16] = "a program"
+    return found
+
+
+def test_where_several_lines_begin_is_no_line():
+    family: Family = Family()
+    for total in (30, 33, 36, 39):  # each is longer than the last, and begins further on
+        found = with_programs(family, *[(total, total - 20 + n) for n in range(4)])
+        assert total == 30 or len({id(each) for each in found}) == 1
+        assert found[-1].at(2).tolist() == [total, 2]
+
+
+def test_another_number_that_changes_alone_has_a_line_too():
+    family: Family = Family()
+    with_programs(family, (2, 9), (3, 9), (4, 9))
+    assert with_programs(family, (4, 10), (4, 11), (4, 12))[-1].at(2).tolist() == [4, 2]

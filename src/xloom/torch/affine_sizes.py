@@ -35,6 +35,9 @@ class Formula(Generic[Program]):
     def __init__(self, place: int, scale: np.ndarray, offset: np.ndarray):
         self.place, self.scale, self.offset = place, scale, offset
         self.programs: dict[int, Program | None] = {}
+        self.first: int | None = None
+        self.serves_several = False
+        """Whether more than its first size has come up."""
 
     def at(self, size: int) -> np.ndarray:
         """The numbers of a size."""
@@ -48,6 +51,13 @@ class Formula(Generic[Program]):
         """Whether it gives these."""
         size = self.size(numbers)
         return size >= LEAST and np.array_equal(self.at(size), numbers)
+
+    def serves(self, numbers: np.ndarray) -> bool:
+        """Whether it gives these, which it keeps in mind."""
+        if not self.fits(numbers):
+            return False
+        self.serves_several |= self.size(numbers) != self.first
+        return True
 
     def limits(self, least: np.ndarray, most: np.ndarray) -> tuple[int, int]:
         """The smallest and the largest size of which no number is below its least, or above its most."""
@@ -89,18 +99,23 @@ class Family(Generic[Program]):
 
         One of the first `dims` numbers is the size."""
         for known in self._formulas:
-            if known.fits(numbers):
+            if known.serves(numbers):
                 return known
-        pairs = combinations(self.seen, EXACT)
+        # where each of several lines began is on a line too, which nothing else may be on
+        free = [each for each in self.seen if not any(f.serves_several and f.fits(each) for f in self._formulas)]
+        pairs = combinations(free, EXACT)
         made = next((f for f in (_through(numbers, pair, dims) for pair in pairs) if f is not None), None)
         self.seen = [*self.seen[-SEEN:], numbers]
         if made is None:
             ways = (f for f in self._formulas if any(f.programs.values()) and numbers[f.place] >= LEAST)
             made = next((along(f.place, f.scale, numbers) for f in ways), None)
-        return None if made is None else self.add(made)
+        else:
+            made.serves_several = True
+        return None if made is None else self.add(made, numbers)
 
-    def add(self, formula: Formula[Program]) -> Formula[Program]:
-        """Remembers it, as the first to be asked."""
+    def add(self, formula: Formula[Program], numbers: np.ndarray) -> Formula[Program]:
+        """Remembers it for these numbers, as the first to be asked."""
+        formula.first = formula.size(numbers)
         self._formulas = [formula, *self._formulas[: FORMULAS - 1]]
         return formula
 

@@ -91,7 +91,7 @@ class DynamicGraph:
         if found is None:
             self._alone.discard(place)
         else:
-            self._family.add(formula)
+            self._family.add(formula, numbers)
         return found
 
     def _of(self, formula: Formula[ResizedGraph], numbers: np.ndarray, arguments: Sequence[Any]) -> ResizedGraph | None:
