@@ -1,5 +1,7 @@
 """Which numbers belong to one size."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -59,7 +61,7 @@ def test_what_changes_as_a_line_that_has_programs_is_one_too():
     assert found is not None and found.at(12).tolist() == [12, 13, 4]
 
 
-def with_programs(family, *points):
+def with_programs(family, *points) -> list[Any]:
     """The formulas of each point, which have a program from then on."""
     found = [family.formula(np.array(p), len(p)) for p in points]
     for each in found:
@@ -80,3 +82,10 @@ def test_another_number_that_changes_alone_has_a_line_too():
     family: Family = Family()
     with_programs(family, (2, 9), (3, 9), (4, 9))
     assert with_programs(family, (4, 10), (4, 11), (4, 12))[-1].at(2).tolist() == [4, 2]
+
+
+def test_no_number_of_a_sample_becomes_negative():
+    found = formulas((10, 1, -2), (11, 2, -2), (12, 3, -2))[-1]
+    assert found is not None and found.same_signs(found.at(12))[0] == 9
+    found = formulas((10, 4), (11, 3), (12, 2), dims=1)[-1]
+    assert found is not None and found.same_signs(found.at(12)) == (0, 14)

@@ -61,10 +61,15 @@ class Formula(Generic[Program]):
 
     def limits(self, least: np.ndarray, most: np.ndarray) -> tuple[int, int]:
         """The smallest and the largest size of which no number is below its least, or above its most."""
-        grows = self.scale > 0
-        scale, offset = self.scale[grows], self.offset[grows]
-        low, high = -(-(least[grows] - offset) // scale), (most[grows] - offset) // scale
-        return max(low.tolist(), default=LEAST), min(high.tolist(), default=ENDLESS)
+        scale = np.where(self.scale, self.scale, 1)
+        ends = np.stack([(bound - self.offset) / scale for bound in (least, most)])[:, self.scale != 0]
+        low, high = np.ceil(ends.min(0)), np.floor(ends.max(0))
+        return int(max(low, default=LEAST)), int(min(high, default=ENDLESS))
+
+    def same_signs(self, numbers: np.ndarray) -> tuple[int, int]:
+        """The smallest and the largest size of which no number is negative, but those that are so here: as an index, or
+        as a size, it would mean something else."""
+        return self.limits(np.where(numbers < 0, -ENDLESS, 0), np.where(numbers < 0, -1, ENDLESS))
 
     def samples(self, size: int, dims: int, least: int = LEAST, most: int = ENDLESS) -> list[int]:
         """Sizes that show what depends on one, the largest first and the smallest next: those of one bound, as far as

@@ -138,8 +138,9 @@ _ERRORS = (XloomError, NeedsConstants, RuntimeError, ValueError, IndexError, Typ
 
 def _compiled(trace: Trace, path: _Path, size: int) -> SizedProgram | None:
     try:
-        most = path.largest(size, bound_of(size))
-        sizes = path.formula.samples(size, path.dims, most=most)
+        least, most = path.formula.same_signs(path.formula.at(size))
+        most = path.largest(size, min(most, bound_of(size)))
+        sizes = path.formula.samples(size, path.dims, least, most)
         samples = [(s, path.module(s)) for s in sizes]
         _refuse_drawn([module for _, module in samples])
         return SizedProgram(samples, path.wanted, trace.arguments)
