@@ -35,6 +35,11 @@ def test_the_size_is_that_of_an_array():
     assert formulas((3, 2), (5, 3), (7, 4))[-1] is not None
 
 
+def test_where_no_array_changes_a_number_is_the_size():
+    found = formulas((16, 1, 7), (16, 2, 8), (16, 3, 9), dims=1)[-1]
+    assert found is not None and found.at(12).tolist() == [16, 6, 12]
+
+
 def test_samples_have_elements_and_are_no_smaller_than_two():
     found = formulas((10, 3), (11, 4), (12, 5))[-1]
     assert found is not None and found.samples(12, 2) == [16, 9, 13]

@@ -391,6 +391,17 @@ def test_a_size_that_memory_was_made_for_bounds_the_program():
     assert not METRICS.own_sizes
 
 
+def test_a_part_that_becomes_larger_needs_no_array_that_does():
+    """As in a search whose tokens have their memory from the start."""
+    memory = torch.randn(2, 40)
+    on_device = memory.to("xla")
+    programs = METRICS.programs
+    for size in range(9, 33):
+        ours = on_device[:, :size].softmax(1).cumsum(1)[:, size - 3]
+        torch.testing.assert_close(ours.cpu(), memory[:, :size].softmax(1).cumsum(1)[:, size - 3])
+    assert METRICS.programs <= programs + 6
+
+
 def test_windows_of_tokens_that_become_more_share_programs():
     """As in looking for what was said before: short windows are parts, put together."""
     programs = METRICS.programs

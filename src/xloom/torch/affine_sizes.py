@@ -102,7 +102,7 @@ class Family(Generic[Program]):
     def formula(self, numbers: np.ndarray, dims: int) -> Formula[Program] | None:
         """What gives these numbers, and those of two that were there before; or changes as one does that has programs.
 
-        One of the first `dims` numbers is the size."""
+        One of the first `dims` numbers is the size, where any of them changes."""
         for known in self._formulas:
             if known.serves(numbers):
                 return known
@@ -133,10 +133,10 @@ def along(place: int, scale: np.ndarray, numbers: np.ndarray) -> Formula:
 def _through(numbers: np.ndarray, others: Sequence[np.ndarray], dims: int) -> Formula | None:
     first, second = others
     steps = numbers - first
-    sizes = np.flatnonzero(steps[:dims])
-    if not sizes.size:
+    sizes = np.flatnonzero(steps[:dims]).tolist() or np.flatnonzero(steps).tolist()
+    if not sizes:
         return None
-    place = int(sizes[np.argmin(np.abs(steps[sizes]))])
+    place = min(sizes, key=lambda k: (abs(steps[k]), 0 if k < dims else -numbers[k]))
     scale, rest = np.divmod(steps, steps[place])
     made = along(place, scale, numbers)
     is_one = not rest.any() and all(map(made.fits, (numbers, first, second)))
