@@ -161,8 +161,10 @@ def _of_other_kinds(
 ) -> str:
     if len(got) != len(want):
         return f"{len(got)} results for {len(want)}"
-    if given.keys() != wanted.keys():
-        return f"only one side has gradients of {sorted(given.keys() ^ wanted.keys())[:5]}"
+    # for a parameter that nothing depends on, AOTAutograd gives zeros where eager gives none
+    odd = sorted({n for n in given.keys() - wanted.keys() if given[n].any()} | (wanted.keys() - given.keys()))
+    if odd:
+        return f"only one side has gradients of {odd[:5]}"
     return ""
 
 

@@ -192,6 +192,93 @@ def _sound_autoencoder() -> Model:
     return Model(_library().AutoencoderOobleck(**fields), (torch.randn(2, 2, 64),))
 
 
+def _uneven_autoencoder() -> Model:
+    fields = dict(down_block_out_channels=(16, 32), up_block_out_channels=(16, 32), norm_num_groups=8)
+    return Model(_library().AsymmetricAutoencoderKL(**fields, **_DOWN, **_UP), (torch.randn(2, 3, 32, 32),))
+
+
+def _lumina() -> Model:
+    fields = dict(
+        sample_size=8, in_channels=4, hidden_size=24, num_layers=1, num_refiner_layers=1, num_attention_heads=3,
+        num_kv_heads=1, multiple_of=16, cap_feat_dim=16, axes_dim_rope=(4, 2, 2), axes_lens=(32, 32, 32),
+    )  # fmt: skip
+    inputs = (torch.randn(2, 4, 8, 8), _times(), torch.randn(2, 5, 16), torch.ones(2, 5, dtype=torch.bool))
+    return Model(_library().Lumina2Transformer2DModel(**fields), inputs)
+
+
+def _latte() -> Model:
+    fields = dict(
+        sample_size=8, in_channels=4, out_channels=8, patch_size=2, cross_attention_dim=16, caption_channels=16,
+        norm_type="ada_norm_single", num_embeds_ada_norm=10, video_length=2,
+    )  # fmt: skip
+    inputs = (torch.randn(1, 4, 2, 8, 8), torch.tensor([3]), torch.randn(1, 5, 16))
+    return Model(_library().LatteTransformer3DModel(**fields, **_HEADS), inputs)
+
+
+def _cogview() -> Model:
+    fields = dict(
+        patch_size=2, in_channels=4, out_channels=4, num_layers=1, attention_head_dim=8, num_attention_heads=2,
+        text_embed_dim=16, time_embed_dim=8, condition_dim=2, pos_embed_max_size=8, sample_size=8,
+    )  # fmt: skip
+    size = torch.tensor([[64, 64]] * 2)
+    inputs = (torch.randn(2, 4, 8, 8), torch.randn(2, 5, 16), _times(), size, torch.zeros(2, 2), size)
+    return Model(_library().CogView3PlusTransformer2DModel(**fields), inputs)
+
+
+def _chroma() -> Model:
+    fields = dict(
+        patch_size=1, in_channels=4, num_layers=1, num_single_layers=1, attention_head_dim=16, num_attention_heads=2,
+        joint_attention_dim=32, axes_dims_rope=[4, 4, 8], approximator_hidden_dim=16, approximator_layers=1,
+        approximator_num_channels=16,
+    )  # fmt: skip
+    places = torch.zeros(16, 3), torch.zeros(5, 3)
+    inputs = (torch.randn(2, 16, 4), torch.randn(2, 5, 32), torch.tensor([0.3, 0.7]), *places)
+    return Model(_library().ChromaTransformer2DModel(**fields), inputs)
+
+
+def _mochi() -> Model:
+    fields = dict(patch_size=2, pooled_projection_dim=16, in_channels=4, text_embed_dim=16, time_embed_dim=8)
+    known = torch.ones(1, 5, dtype=torch.bool)
+    inputs = (torch.randn(1, 4, 2, 8, 8), torch.randn(1, 5, 16), torch.tensor([3]), known)
+    return Model(_library().MochiTransformer3DModel(**fields, **_HEADS), inputs)
+
+
+def _qwen_image() -> Model:
+    fields = dict(
+        patch_size=2, in_channels=16, out_channels=4, num_layers=1, attention_head_dim=16, num_attention_heads=2,
+        joint_attention_dim=16, axes_dims_rope=(8, 4, 4),
+    )  # fmt: skip
+    known = torch.ones(1, 5, dtype=torch.bool)
+    inputs = (torch.randn(1, 16, 16), torch.randn(1, 5, 16), known, torch.tensor([0.3]), [(1, 4, 4)])
+    return Model(_library().QwenImageTransformer2DModel(**fields), inputs)
+
+
+def _uvit() -> Model:
+    fields = dict(
+        hidden_size=16, cond_embed_dim=8, micro_cond_encode_dim=8, micro_cond_embed_dim=40, encoder_hidden_size=16,
+        vocab_size=16, codebook_size=15, block_out_channels=16, num_hidden_layers=1, num_attention_heads=2,
+        block_num_heads=2, in_channels=16, intermediate_size=32, num_res_blocks=1, sample_size=8,
+    )  # fmt: skip
+    inputs = (torch.randint(0, 16, (2, 8, 8)), torch.randn(2, 5, 16), torch.randn(2, 8), torch.rand(2, 5))
+    return Model(_library().UVit2DModel(**fields), inputs)
+
+
+def _unet_of_frames() -> Model:
+    fields = dict(
+        sample_size=16, in_channels=4, out_channels=4, block_out_channels=(32, 64), cross_attention_dim=16,
+        down_block_types=("CrossAttnDownBlockSpatioTemporal", "DownBlockSpatioTemporal"),
+        up_block_types=("UpBlockSpatioTemporal", "CrossAttnUpBlockSpatioTemporal"), num_attention_heads=(2, 4),
+        layers_per_block=1, addition_time_embed_dim=8, projection_class_embeddings_input_dim=24, num_frames=2,
+    )  # fmt: skip
+    inputs = (torch.randn(1, 2, 4, 16, 16), torch.tensor([3]), torch.randn(1, 1, 16), torch.rand(1, 3))
+    return Model(_library().UNetSpatioTemporalConditionModel(**fields), inputs)
+
+
+def _wan_autoencoder() -> Model:
+    fields = dict(base_dim=8, z_dim=4, dim_mult=[1, 1], num_res_blocks=1, temperal_downsample=[False])
+    return Model(_library().AutoencoderKLWan(**fields), (torch.randn(1, 3, 1, 16, 16),))
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "unet": _unet,
     "unet_of_text": _unet_of_text,
@@ -215,4 +302,14 @@ MODELS: dict[str, Callable[[], Model]] = {
     "adapter": _adapter,
     "deep_autoencoder": _deep_autoencoder,
     "sound_autoencoder": _sound_autoencoder,
+    "uneven_autoencoder": _uneven_autoencoder,
+    "lumina": _lumina,
+    "latte": _latte,
+    "cogview": _cogview,
+    "chroma": _chroma,
+    "mochi": _mochi,
+    "qwen_image": _qwen_image,
+    "uvit": _uvit,
+    "unet_of_frames": _unet_of_frames,
+    "wan_autoencoder": _wan_autoencoder,
 }

@@ -69,6 +69,31 @@ def _deformable_detr() -> Model:
     )
 
 
+def _sam() -> Model:
+    sees = VISION | dict(output_channels=16, window_size=2, global_attn_indexes=[1], num_pos_feats=8, mlp_dim=48)
+    asks = dict(hidden_size=16, image_size=32, patch_size=8, mask_input_channels=4, num_point_embeddings=4)
+    masks = dict(
+        hidden_size=16, mlp_dim=32, num_hidden_layers=2, num_attention_heads=2, iou_head_hidden_dim=16
+    )  # fmt: skip
+    fields = {"vision_config": sees, "prompt_encoder_config": asks, "mask_decoder_config": masks}
+    inputs = {"pixel_values": torch.randn(2, 3, 32, 32), "input_points": 32 * torch.rand(2, 1, 2, 2)}
+    return Model(made("SamModel", "SamConfig", fields), (), inputs)
+
+
+def _git() -> Model:
+    fields = TEXT | dict(vision_config=VISION, bos_token_id=1, eos_token_id=2)
+    inputs = {"input_ids": random_tokens(), "pixel_values": torch.randn(2, 3, 32, 32)}
+    return Model(made("GitForCausalLM", "GitConfig", fields), (), inputs)
+
+
+def _vjepa2() -> Model:
+    fields = VISION | dict(
+        crop_size=32, frames_per_clip=4, pred_hidden_size=32, pred_num_attention_heads=4, pred_num_hidden_layers=1,
+        pred_num_mask_tokens=2, mlp_ratio=2,
+    )  # fmt: skip
+    return Model(made("VJEPA2Model", "VJEPA2Config", fields), (), {"pixel_values_videos": torch.randn(2, 4, 3, 32, 32)})
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "dinov3": partial(image, "DINOv3ViTModel", "DINOv3ViTConfig", **VISION, num_register_tokens=2),
     "dinov3_convnext": partial(
@@ -115,4 +140,25 @@ MODELS: dict[str, Callable[[], Model]] = {
     ),
     "detr": _detr,
     "deformable_detr": _deformable_detr,
+    "hiera": partial(
+        image, "HieraModel", "HieraConfig", embed_dim=8, image_size=[32, 32], depths=[1, 1], num_heads=[1, 2],
+        patch_stride=[4, 4], query_stride=[2, 2], masked_unit_size=[4, 4], masked_unit_attention=[True, False],
+        num_query_pool=1,
+    ),
+    "dpt": partial(
+        image, "DPTForDepthEstimation", "DPTConfig", **VISION | {"num_hidden_layers": 4}, is_hybrid=False,
+        backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[8, 8, 16, 16], fusion_hidden_size=16,
+    ),
+    "sam": _sam,
+    "git": _git,
+    "aimv2": partial(image, "Aimv2VisionModel", "Aimv2VisionConfig", **VISION),
+    "glpn": partial(
+        image, "GLPNForDepthEstimation", "GLPNConfig", hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1],
+        num_attention_heads=[1, 1, 2, 2], sr_ratios=[4, 2, 1, 1], decoder_hidden_size=8,
+    ),
+    "regnet": partial(
+        image, "RegNetModel", "RegNetConfig", embedding_size=8, hidden_sizes=[8, 16, 16, 16], depths=[1, 1, 1, 1],
+        groups_width=4,
+    ),
+    "vjepa2": _vjepa2,
 }  # fmt: skip

@@ -74,6 +74,22 @@ def _perceiver() -> Model:
     return Model(made("PerceiverModel", "PerceiverConfig", fields | heads), (), {"inputs": torch.randn(2, 9, 8)})
 
 
+def _entities() -> Model:
+    fields = TEXT | dict(entity_vocab_size=9, entity_emb_size=16)
+    places = torch.tensor([[[1, 2, -1], [4, -1, -1]]] * 2)
+    entities = {"entity_ids": torch.randint(1, 9, (2, 2)), "entity_position_ids": places}
+    return Model(made("LukeModel", "LukeConfig", fields), (), {"input_ids": random_tokens(), **entities})
+
+
+def _moonshine() -> Model:
+    fields = dict(
+        vocab_size=99, hidden_size=32, intermediate_size=48, encoder_num_hidden_layers=1, decoder_num_hidden_layers=1,
+        encoder_num_attention_heads=4, decoder_num_attention_heads=4,
+    )  # fmt: skip
+    inputs = {"input_values": torch.randn(2, 2000), "decoder_input_ids": random_tokens(5)}
+    return Model(made("MoonshineModel", "MoonshineConfig", fields), (), inputs)
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "reformer": _reformer,
     "perceiver": _perceiver,
@@ -131,5 +147,37 @@ MODELS: dict[str, Callable[[], Model]] = {
         _sound, "Wav2Vec2BertModel", "Wav2Vec2BertConfig", "input_features", 2, 20, 16, hidden_size=32,
         num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, feature_projection_input_dim=16,
         mask_time_prob=0.0, conv_depthwise_kernel_size=5,
+    ),
+    "umt5": partial(
+        two_texts, "UMT5ForConditionalGeneration", "UMT5Config", vocab_size=99, d_model=32, d_kv=8, d_ff=48,
+        num_layers=2, num_heads=4,
+    ),
+    "m2m100": partial(two_texts, "M2M100ForConditionalGeneration", "M2M100Config", **TWO_TEXTS),
+    "minimax": partial(
+        text, "MiniMaxForCausalLM", "MiniMaxConfig", head_dim=8, num_local_experts=4, block_size=4,
+        layer_types=["linear_attention", "full_attention"], **GROUPED,
+    ),
+    "falcon_h1": partial(
+        text, "FalconH1ForCausalLM", "FalconH1Config", mamba_d_ssm=32, mamba_n_heads=4, mamba_d_head=8,
+        mamba_n_groups=1, mamba_d_state=8, mamba_chunk_size=4, head_dim=8, **GROUPED,
+    ),
+    "llama4": partial(
+        text, "Llama4ForCausalLM", "Llama4TextConfig", head_dim=8, num_local_experts=4, num_experts_per_tok=1,
+        intermediate_size_mlp=48, attention_chunk_size=8, **GROUPED,
+    ),
+    "exaone4": partial(
+        text, "Exaone4ForCausalLM", "Exaone4Config", sliding_window=4, sliding_window_pattern=2, **GROUPED
+    ),
+    "apertus": partial(text, "ApertusForCausalLM", "ApertusConfig", **GROUPED),
+    "bitnet": partial(text, "BitNetForCausalLM", "BitNetConfig", **GROUPED),
+    "distilbert": partial(text, "DistilBertModel", "DistilBertConfig", dim=32, n_layers=2, n_heads=4, hidden_dim=48),
+    "mpnet": partial(text, "MPNetModel", "MPNetConfig", pad_token_id=1),
+    "luke": _entities,
+    "moonshine": _moonshine,
+    "sew": partial(
+        _sound, "SEWModel", "SEWConfig", "input_values", 2, 800, squeeze_factor=2, hidden_size=32,
+        num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, conv_dim=(16, 16, 16),
+        conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3), num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=2,
+        mask_time_prob=0.0,
     ),
 }  # fmt: skip

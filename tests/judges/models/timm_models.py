@@ -27,12 +27,22 @@ _SIZED: dict[str, dict[str, Any]] = {
     "crossvit_tiny_240": {"img_size": 240, "size": 240, "depth": ((1, 1, 0), (1, 1, 0), (1, 1, 0))},
     "xcit_nano_12_p16_224": {"img_size": 64, "depth": 2},
     "coatnet_pico_rw_224": {"img_size": 64},
+    "maxvit_pico_rw_256": {"img_size": 64},
+    "efficientvit_m0": {"img_size": 64},
+    "coat_lite_tiny": {"img_size": 64, "serial_depths": (1, 1, 1, 1)},
+    "davit_tiny": {"depths": (1, 1, 1, 1)},
+    "twins_svt_small": {"img_size": 64, "depths": (1, 1, 1, 1)},
+    "swinv2_tiny_window8_256": {"img_size": 64, "depths": (1, 1, 1, 1)},
+    "sequencer2d_s": {"layers": (1, 1, 1, 1)},
+    "convit_tiny": {"img_size": 64, "depth": 2, "local_up_to_layer": 1},
+    "tnt_s_patch16_224": {"img_size": 64, "depth": 2},
 }
 _PLAIN = [
     "resnet10t", "mobilenetv3_small_050", "regnetx_002", "ghostnet_050", "seresnet18", "convnextv2_atto",
     "edgenext_xx_small", "inception_next_atto", "repvgg_a0", "pvt_v2_b0", "test_byobnet",
     "densenet121", "mobilenetv2_050", "efficientnet_b0", "dla34", "hrnet_w18_small", "xception41", "res2net50_14w_8s",
     "mobileone_s0", "fastvit_t8", "poolformer_s12", "nfnet_l0", "convmixer_768_32", "mambaout_femto", "starnet_s1",
+    "efficientvit_b0", "mobilevitv2_050", "resnest14d",
 ]  # fmt: skip
 
 MODELS: dict[str, Callable[[], Model]] = {
