@@ -4,6 +4,7 @@ import gc
 import mmap
 import sys
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -163,6 +164,31 @@ def began_in_python():
             same(x, np.full((700, 700), 200.0))
             assert entered["PJRT_LoadedExecutable_Execute"] < (2 if is_waited_for else 100), entered
             assert first.is_deleted() == (step is give)
+
+
+def state_stays():
+    """A state that programs which Python runs and those that native code runs give each other lies in one place, unless
+    somebody looks at it."""
+    one = jnp.eye(700)
+    product = jax.jit(lambda x, w: x.at[0].add((w @ w @ w @ w)[0, 0]), donate_argnums=0)
+    cheap = jax.jit(lambda x: x.at[1].add(1), donate_argnums=0)
+    x = product(jnp.zeros(2000), one)
+    kept = Counter()
+    for k in range(10):
+        for number, program in enumerate((lambda x: product(x, one), cheap)):
+            place = jax.block_until_ready(x).unsafe_buffer_pointer()
+            time.sleep(0.01)  # the device's thread lets go of it
+            if k == 5:
+                view = np.asarray(x)
+                before = view.copy()
+                x = program(x)
+                same(view, before)
+                del view
+            else:
+                x = program(x)
+                kept[number] += x.unsafe_buffer_pointer() == place
+    assert min(kept[k] for k in range(2)) >= 6, kept
+    same(x[:3], [11, 10, 0])
 
 
 def given_back():

@@ -12,6 +12,7 @@ from xloom.cpu.runtime.memory_pool import is_pooled
 from xloom.cuda.run_time.arrays import CudaArray
 from xloom.cuda.run_time.memory import Block
 from xloom.pjrt.future import Future
+from xloom.pjrt.host_memory import HostMemory
 from xloom.reference_counts import ONE_VARIABLE
 
 # The references to an array that has no others, beside the variable that is asked for.
@@ -19,7 +20,7 @@ _FUTURE = 1 + ONE_VARIABLE  # the list of inputs
 _ARRAY = 2 + ONE_VARIABLE  # its future, and the list of values
 _OWNER = 1 + ONE_VARIABLE  # the array, as its base
 _POOL = 1  # the array that the pool keeps
-_BLOCK = 1 + 1  # the array, and the question: there is no variable
+_BLOCK = _MEMORY = 1 + 1  # the array, and the question: there is no variable
 
 
 def are_exclusive(inputs: Sequence[Future], values: Sequence[Any], number: int) -> bool:
@@ -29,8 +30,11 @@ def are_exclusive(inputs: Sequence[Future], values: Sequence[Any], number: int) 
         return False
     if type(array) is CudaArray:
         return type(array.block) is Block and sys.getrefcount(array.block) <= _BLOCK
-    if type(array) is not np.ndarray:  # what another device with memory of its own keeps
-        return False
+    return type(array) is np.ndarray and has_own_memory(array)  # or else another device with memory of its own keeps it
+
+
+def has_own_memory(array: np.ndarray) -> bool:
+    """True when only this array refers to its memory, and it may be written to."""
     owner = array.base
     if owner is None:
         return bool(array.flags.owndata and array.flags.writeable)
@@ -38,4 +42,8 @@ def are_exclusive(inputs: Sequence[Future], values: Sequence[Any], number: int) 
         return False
     if is_pooled(owner):
         return sys.getrefcount(owner) <= _OWNER + _POOL
-    return owner.flags.owndata and sys.getrefcount(owner) <= _OWNER
+    if sys.getrefcount(owner) > _OWNER:
+        return False
+    if type(owner.base) is HostMemory:
+        return sys.getrefcount(owner.base) <= _MEMORY and owner.base.is_alone()
+    return owner.flags.owndata

@@ -23,13 +23,13 @@ from xloom.pjrt.capi.cells import (
 from xloom.pjrt.capi.element_types import DTYPE
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import objects
-from xloom.pjrt.capi.host_memory import host_array
 from xloom.pjrt.capi.memories import memory_of
 from xloom.pjrt.capi.memory import CArray, int64s_at, struct, text_at
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
+from xloom.pjrt.host_memory import host_array
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.status_code import Code
 from xloom.trace import span

@@ -11,6 +11,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,28 @@ from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.capi import guard
 from xloom.pjrt.capi.element_types import NUMBER
 from xloom.pjrt.capi.handles import intern_handle, objects
-from xloom.pjrt.capi.host_memory import host_array
 from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.memories import memory_handle
 from xloom.pjrt.capi.memory import CArray
 from xloom.pjrt.capi.native_entries import FUNCTIONS, RELEASING
-from xloom.pjrt.capi.native_structs import BUFFER, CELL, DELETED, HAS_DATA, IN_PYTHON, OF_PYTHON, STORAGE
+from xloom.pjrt.capi.native_structs import (
+    BUFFER,
+    CELL,
+    DATA_OFFSET,
+    DELETED,
+    HAS_DATA,
+    IN_PYTHON,
+    OF_PYTHON,
+    OWN,
+    STORAGE,
+)
 from xloom.pjrt.client import Client
+from xloom.pjrt.donation import has_own_memory
 from xloom.pjrt.future import Future
+from xloom.pjrt.host_memory import host_array
 from xloom.pjrt.log import is_enabled
 from xloom.pjrt.memory_space import MemorySpace
+from xloom.reference_counts import ONE_VARIABLE
 
 _KINDS = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "v": None}
 
@@ -136,8 +149,17 @@ def lend(handle: int, *, is_donated: bool) -> None:
     with _sharing:
         buffer = buffer_of(handle)
         share_with_native(handle, buffer)
-        if is_donated and not buffer.is_shared and native("take_back_cell")(handle):
-            drop_buffer(handle)
+        if not is_donated or buffer.is_shared or not native("take_back_cell")(handle):
+            return
+        drop_buffer(handle)
+        array = buffer.ready.value
+        del buffer
+        if getrefcount(array) == ONE_VARIABLE + 1 and _may_be_given(array):  # the storage's
+            native("give_array")(handle, id(array))
+
+
+def _may_be_given(array: np.ndarray) -> bool:
+    return has_own_memory(array) and array.__array_interface__["data"][0] % DATA_OFFSET == 0
 
 
 def count_reference(handle: int, *, is_more: bool) -> None:
@@ -183,11 +205,19 @@ def _shared(handle: int) -> Buffer:
 def _array(storage: int, data: int, shape: Shape) -> np.ndarray:
     """The array in a storage, to which a reference is ended when the array is not needed any more."""
     release = partial(native("release_storage"), storage)
-    if _word(storage, STORAGE.offset("kind")) == OF_PYTHON:
+    if _word(storage, STORAGE.offset("kind")) >= OF_PYTHON:
         array = ctypes.cast(_word(storage, STORAGE.offset("owner")), ctypes.py_object).value
+        ctypes.c_uint64.from_address(storage + STORAGE.offset("kind")).value = OF_PYTHON  # something refers to it again
         release()
-        return array
-    return host_array(data, shape, (), release)
+        dtype = shape.dtype.numpy
+        is_other = array.dtype != dtype or array.shape != shape.dims  # of a result in memory of an argument's
+        return array.reshape(-1).view(dtype).reshape(shape.dims) if is_other else array
+    return host_array(data, shape, (), release, partial(_is_alone, storage))
+
+
+def _is_alone(storage: int) -> bool:
+    """Whether one reference to a storage of native code's own is left."""
+    return _word(storage, STORAGE.offset("references")) == 1 and _word(storage, STORAGE.offset("kind")) == OWN
 
 
 def _word(address: int, offset: int) -> int:

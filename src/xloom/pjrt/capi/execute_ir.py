@@ -24,6 +24,7 @@ from xloom.pjrt.capi.native_structs import (
     CELL,
     DATA_OFFSET,
     DELETED,
+    GIVEN,
     HAS_DATA,
     IN_PYTHON,
     OWN,
@@ -118,19 +119,26 @@ def _put_back(native: NativeModule) -> None:
 
 
 def _result(native: NativeModule) -> None:
-    """The storage of a result: that of an argument which was donated, if nothing else refers to it, or a new one."""
-    with native.function("result_storage", "ppp") as b:
-        row, storages = b.arguments
+    """The storage of a result: that of an argument which was donated, if nothing else refers to it, or a new one.
+
+    Writes the address of the array, too."""
+    with native.function("result_storage", "ppppp") as b:
+        row, storages, pointers, place = b.arguments
         donated = b.get(RESULT, row, "donated_argument")
         with b.if_then(b.icmp_signed(">=", donated, I64(0))):
             slot = b.item(storages, donated)
             storage = b.load(slot, typ=POINTER)
             is_alone = b.icmp_unsigned("==", b.get_now(STORAGE, storage, "references"), I64(1))
-            is_own = b.icmp_unsigned("==", b.get(STORAGE, storage, "kind"), I64(OWN))
-            with b.if_then(b.and_(is_alone, is_own)):
+            is_own, is_given = (
+                b.icmp_unsigned("==", b.get_now(STORAGE, storage, "kind"), I64(kind)) for kind in (OWN, GIVEN)
+            )
+            with b.if_then(b.and_(is_alone, b.or_(is_own, is_given))):
                 b.store(NULL, slot)
+                b.store(b.load(b.item(pointers, donated), typ=POINTER), place)
                 b.ret(storage)
-        b.ret(b.do("new_storage", "pq", b.get(RESULT, row, "nbytes")))
+        storage = b.do("new_storage", "pq", b.get(RESULT, row, "nbytes"))
+        b.store(b.pointer_at(storage, DATA_OFFSET), place)
+        b.ret(storage)
 
 
 def _option(e: Entry, name: str) -> ir.Value:
@@ -165,9 +173,8 @@ def _run(native: NativeModule) -> None:
         made, result_pointers = (b.item(table, b.add(count, I64(1))) for table in (storages, pointers))
         with loop(b, 0, results, name="result") as k:
             row = b.item(b.get(PLAN, plan, "results", POINTER), k, RESULT)
-            storage = b.do("result_storage", "ppp", row, storages)
+            storage = b.do("result_storage", "ppppp", row, storages, pointers, b.item(result_pointers, k))
             b.store(storage, b.item(made, k))
-            b.store(b.pointer_at(storage, DATA_OFFSET), b.item(result_pointers, k))
         arena = b.do("new_storage", "pq", b.get(PLAN, plan, "arena"))
         main, constants = b.get(PLAN, plan, "main", POINTER), b.get(PLAN, plan, "constants", POINTER)
         is_watched = b.has(b.get(PLAN, first, "is_watched"), -1)

@@ -20,6 +20,7 @@ FUNCTIONS = {
     "take_destroyed": "p",
     "share_cell": "vpp",
     "fill_cell": "vppp",
+    "give_array": "vpp",
     "take_back_cell": "qp",
     "remember_record": "vp",
 }

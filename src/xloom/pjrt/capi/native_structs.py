@@ -29,8 +29,9 @@ STORAGE = StructLayout("references", "kind", "owner", "raw", "nbytes", "next")
 """
 MAPPED_BYTES = 1 << 16
 """Bytes of an array that is mapped by itself and kept: malloc gives smaller ones again with their pages."""
-OWN, LENT, OF_PYTHON = 0, 1, 2
-"""Kinds of storage: the array follows; it is the host's, and `owner` the event for its end; `owner` is an object."""
+OWN, LENT, OF_PYTHON, GIVEN = range(4)
+"""Kinds of storage: the array follows; it is the host's, and `owner` the event for its end; `owner` is an object; it is
+one that nothing else refers to, so that results may lie in its memory."""
 DATA_OFFSET = 64
 """Where the array follows a storage's fields, and how it is aligned."""
 

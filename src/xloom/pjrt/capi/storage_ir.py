@@ -16,6 +16,7 @@ from xloom.pjrt.capi.native_structs import (
     DATA_OFFSET,
     DELETED,
     EVENT,
+    GIVEN,
     HAS_DATA,
     IN_PYTHON,
     LENT,
@@ -95,7 +96,7 @@ def _storage(native: NativeModule) -> None:
         kind, owner = b.get(STORAGE, storage, "kind"), b.get(STORAGE, storage, "owner", POINTER)
         with b.if_then(b.icmp_unsigned("==", kind, I64(LENT))):
             b.do("fire_event", "vp", owner)
-        with b.if_then(b.icmp_unsigned("==", kind, I64(OF_PYTHON))):
+        with b.if_then(b.icmp_unsigned(">=", kind, I64(OF_PYTHON))):
             b.do("drop_object", "vp", owner)
         with b.if_then(b.icmp_unsigned(">=", b.get(STORAGE, storage, "nbytes"), I64(MAPPED_BYTES))):
             b.do("cache_storage", "vp", storage)
@@ -164,6 +165,18 @@ def _cells(native: NativeModule) -> None:
             b.set(CELL, cell, state=HAS_DATA)
         unlock(b, held)
         b.ret(b.zext(is_there, I64))
+    # nothing else refers to the array any more that Python has lent: results may lie in its memory
+    with native.function("give_array", "vpp") as b:
+        cell, owner = b.arguments
+        held = lock(b, CELL, cell)
+        storage = b.get(CELL, cell, "storage", POINTER)
+        with (
+            b.if_then(b.icmp_unsigned("==", b.get(CELL, cell, "state"), I64(HAS_DATA))),
+            b.if_then(b.icmp_unsigned("==", b.get(STORAGE, storage, "owner", POINTER), owner)),
+        ):
+            b.set(STORAGE, storage, kind=GIVEN)
+        unlock(b, held)
+        b.ret_void()
     # Python lends the array of its `Buffer`
     with native.function("fill_cell", "vppp") as b:
         cell, data, owner = b.arguments

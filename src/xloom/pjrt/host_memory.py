@@ -1,4 +1,4 @@
-"""Memory of the caller's, who is told when it is not used any more."""
+"""Memory that is not Python's, whose owner is told when it is not used any more."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ import numpy as np
 from xloom.hlo.shape import Shape
 
 
-class _Owner:
+class HostMemory:
     """What arrays over the memory keep alive."""
 
-    def __init__(self, interface: dict[str, Any], done: Callable[[], Any]):
+    def __init__(self, interface: dict[str, Any], done: Callable[[], Any], is_alone: Callable[[], bool]):
         self.__array_interface__ = interface
         self._done = done
+        self.is_alone = is_alone
+        """Whether nobody uses the memory but through this object."""
 
     def __del__(self) -> None:
         self._done()
 
 
-def host_array(address: int, shape: Shape, strides: Sequence[int], done: Callable[[], Any]) -> np.ndarray:
+def _never() -> bool:
+    return False
+
+
+def host_array(
+    address: int,
+    shape: Shape,
+    strides: Sequence[int],
+    done: Callable[[], Any],
+    is_alone: Callable[[], bool] = _never,
+) -> np.ndarray:
     """The array at an address, with strides in bytes if it is not dense. Calls `done` once it is unreferenced."""
     dtype = shape.dtype.numpy
     if not shape.size:
@@ -34,4 +46,4 @@ def host_array(address: int, shape: Shape, strides: Sequence[int], done: Callabl
         "strides": tuple(strides) or None,
         "typestr": f"|V{dtype.itemsize}",
     }
-    return np.asarray(_Owner(interface, done)).view(dtype)
+    return np.asarray(HostMemory(interface, done, is_alone)).view(dtype)
