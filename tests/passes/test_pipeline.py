@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -88,3 +90,13 @@ def test_every_pass_runs_by_name() -> None:
     for name, cls in PASSES.items():
         assert cls.name == name
         assert cls.__doc__
+
+
+def test_files_of_passes_that_are_not_asked_for_stay_unread():
+    """A program that is found in the cache needs few of them, and no simulator, though it is for several devices."""
+    code = (
+        "import sys, xloom.pjrt.compilation; print(*{'xloom.passes.every_pass', 'xloom.sim.simulator'} & {*sys.modules}); "
+        "from xloom.passes.pipeline import parse_pipeline; print(*parse_pipeline('dce,cse'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["", "dce cse"]

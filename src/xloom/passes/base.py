@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xloom.interpreter.registry import Value
 
 PASSES: dict[str, type[Pass]] = {}
-"""Every registered pass, by the name that pipeline text uses."""
+"""Every registered pass, by the name that pipeline text uses: those of the files that have been imported."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import typing
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, NoReturn
 
 from xloom.errors import PassError, Span, near
@@ -75,6 +76,8 @@ class _Reader:
     def one(self) -> Pass:
         at = self.skip()
         name = self.match(_NAME, "the name of a pass")
+        if name not in PASSES:
+            import_module("xloom.passes.every_pass")  # the files that were not needed yet
         cls = PASSES.get(name)
         if cls is None:
             hint = near(name, PASSES) or f"there are: {', '.join(sorted(PASSES))}"

@@ -14,13 +14,11 @@ from xloom.passes.async_simplification import AsyncSimplification
 from xloom.passes.partitioning import SpmdPartitioning, has_shardings
 from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry
-from xloom.pjrt.compiler import Compiler, CpuCompiler, Native
+from xloom.pjrt.compiler import Compiler, CpuCompiler, Native, Program
 from xloom.pjrt.executable import Executable
 from xloom.pjrt.known_programs import Request
 from xloom.pjrt.options import CompileOptions
-from xloom.pjrt.stepwise import Stepwise
 from xloom.pjrt.transformations import is_transformed, transformed
-from xloom.sim.unsupported import check_taken
 from xloom.trace import span
 
 if TYPE_CHECKING:
@@ -59,15 +57,23 @@ def with_program(client: Client, module: Module, options: CompileOptions) -> Exe
         RowMajorEntry().run(row_major)
     declaration = declaration_of(module)
     if type(client.compiler).takes is not Compiler.takes:
+        from xloom.sim.unsupported import check_taken  # loads the simulator
+
         check_taken(row_major, client.platform_name, client.compiler.takes)
     # native code of our own tells more of its compilation itself
     is_own = isinstance(client.compiler, CpuCompiler)
     with nullcontext() if is_own else span(declaration.name, "compile"):
-        program = client.compiler.compile(row_major) if not client.compare else Stepwise(client.compiler, row_major)
+        program = _stepwise(client.compiler, row_major) if client.compare else client.compiler.compile(row_major)
     if not callable(getattr(program, "run", None)):
         gave = f"{type(client.compiler).__name__}.compile gave {program!r}, which has no run"
         raise LoweringError(gave, where=declaration.name, hint="it gives a Program: see xloom.pjrt.compiler")
     return Executable(module, options, program)
+
+
+def _stepwise(compiler: Compiler, module: Module) -> Program:
+    from xloom.pjrt.stepwise import Stepwise  # loads the simulator
+
+    return Stepwise(compiler, module)
 
 
 def _note(request: Request, executable: Executable) -> None:

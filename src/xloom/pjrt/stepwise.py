@@ -17,7 +17,7 @@ from xloom.hlo.stack_frames import place
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.nested_values import leaves, with_each
 from xloom.interpreter.registry import Value
-from xloom.passes import run_passes
+from xloom.passes.runner import run_passes
 from xloom.pjrt.boundary import checked
 from xloom.pjrt.compiler import Compiler, CpuCompiler, Launch, Program
 from xloom.pjrt.interpreted import InterpreterCompiler

@@ -6,8 +6,8 @@ from typing import Any
 
 from xloom.hlo.module import Module
 from xloom.interpreter.values import from_argument, miscounted
-from xloom.passes import run_passes
 from xloom.passes.dynamic.arrays import at_bounds, cut
+from xloom.passes.runner import run_passes
 
 # a scan whose computation has arrays of dynamic size has them in a loop
 _TO_STATIC = "call-inlining,tuple-simplification,dce,scan-expansion,call-inlining,tuple-simplification,dynamic-padding"
