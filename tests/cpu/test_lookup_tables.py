@@ -119,3 +119,25 @@ def test_sums_of_a_product_are_looked_up_as_they_are_made() -> None:
     for k in range(0, 1500, 300):
         part = np.asarray(xl.compile(activated(300))(x[k : k + 300], w))
         np.testing.assert_array_equal(got[k : k + 300].view(np.uint16), part.view(np.uint16))
+
+
+def test_what_is_made_of_a_number_that_is_looked_up_has_no_table_of_its_own() -> None:
+    text = f"""HloModule m
+    ENTRY e {{
+      x = bf16[{MANY},{ALL}] parameter(0)
+      y = bf16[{MANY},{ALL}] tanh(x)
+      z = f32[{MANY},{ALL}] convert(y)
+      ROOT r = (bf16[{MANY},{ALL}], f32[{MANY},{ALL}]) tuple(y, z)
+    }}"""
+    assert gathers(xl.parse(text)) == 1
+
+
+def test_rounding_a_sum_to_look_it_up_counts() -> None:
+    text = f"""HloModule m
+    ENTRY e {{
+      x = bf16[{MANY},{ALL}] parameter(0)
+      y = bf16[{MANY},{ALL}] parameter(1)
+      s = bf16[{MANY},{ALL}] add(x, y)
+      ROOT r = bf16[{MANY},{ALL}] exponential(s)
+    }}"""
+    assert gathers(xl.parse(text)) == 0

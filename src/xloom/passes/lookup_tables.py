@@ -7,7 +7,7 @@ between runs. An element then costs one load instead of an exponential or two an
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Container, Hashable
 from dataclasses import dataclass
 
 from xloom.hlo.computation import Computation
@@ -37,8 +37,8 @@ _LONG = dict.fromkeys(
     ], 35,
 ) | dict.fromkeys(["divide", "rsqrt", "sqrt"], 10)  # fmt: skip
 """About how many instructions they are; others are one."""
-_ROUNDING = 8
-"""Instructions to round to a float of 16 bits."""
+_ROUNDED, _ROUNDING = frozenset([bf16, f16]), 8
+"""Floats of 16 bits, and how many instructions it is to round to one. Between others they keep the digits of f32."""
 
 
 @register
@@ -68,9 +68,11 @@ class LookupTables(Pass):
             return False
         expressions = _Expressions(computation)
         alike: defaultdict[Hashable, list[Instruction]] = defaultdict(list)
+        looked_up: set[Instruction] = set()
         for i in expressions.longest():
-            if expressions.cost(i) >= self.instructions:
+            if expressions.cost(i, looked_up) >= self.instructions:
                 alike[expressions.key(i)].append(i)
+                looked_up.add(i)
         rw, changed = Rewriter(computation), False
         for results in alike.values():
             times = runs if expressions.is_constant(results[0]) else 1
@@ -131,13 +133,24 @@ class _Expressions:
                 stack.extend((o, False) for o in part.operands if not _is_scalar(o))
         return list(parts)
 
-    def cost(self, i: Instruction) -> int:
-        """About how many instructions it takes to compute `i` in vectors."""
-        return sum(
-            _LONG.get(part.opcode, 1) + _ROUNDING * (part.shape.dtype in (bf16, f16))
-            for part in self._parts(i)
-            if part.opcode not in _FORWARDING
-        )
+    def cost(self, i: Instruction, known: Container[Instruction] = ()) -> int:
+        """About how many more instructions it takes to compute `i` in vectors than to round the number.
+
+        What is `known` costs nothing, and all that it is made of.
+        """
+        count, stack, seen = 0, [i], {i}
+        while stack:
+            part = stack.pop()
+            if part.opcode not in _FORWARDING:
+                is_rounded = part.shape.dtype in _ROUNDED and (part is i or part.opcode == "convert")
+                count += _LONG.get(part.opcode, 1) + _ROUNDING * is_rounded
+            for o in part.operands:
+                if not (o in seen or o in known or o is self.sources[i] or _is_scalar(o)):
+                    seen.add(o)
+                    stack.append(o)
+        # of what is computed here, and would keep the digits of f32
+        is_exact = self.sources[i].op.elementwise and self.sources[i].opcode != "convert"
+        return count - _ROUNDING * (is_exact and self.sources[i].shape.dtype in _ROUNDED)
 
     def is_constant(self, i: Instruction) -> bool:
         """True where all scalars in it are known."""
