@@ -303,6 +303,26 @@ def test_rows_that_differ_are_not_shared(nests: list[Lowering]):
     assert len(nests) == 2
 
 
+def test_rows_inside_of_another_loop_have_code_of_their_own():
+    for rows in (4, 6, 40):
+        assert agrees(
+            xl.parse(f"""HloModule m
+    fold {{
+      p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      ROOT r = f32[] add(p, q)
+    }}
+    ENTRY e {{
+      x = f32[2,{rows},2,900] parameter(0)
+      g = f32[2,{rows}] parameter(1)
+      b = f32[2,{rows},2,900] broadcast(g), dimensions={{0,1}}
+      y = f32[2,{rows},2,900] multiply(x, b)
+      zero = f32[] constant(0)
+      ROOT s = f32[{rows},2] reduce(y, zero), dimensions={{0,3}}, to_apply=fold
+    }}""")
+        )
+
+
 def test_columns_of_joined_loops_are_no_rows():
     assert agrees(
         xl.parse("""HloModule m

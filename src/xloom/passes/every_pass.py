@@ -1,5 +1,7 @@
 """All passes, which are registered when this is imported."""
 
+# ruff: noqa: F401
+
 from xloom.passes.algebraic_simplification import AlgebraicSimplification
 from xloom.passes.all_reduce_combiner import AllReduceCombiner
 from xloom.passes.async_simplification import AsyncSimplification
@@ -48,63 +50,3 @@ from xloom.passes.update_accumulation import UpdateAccumulation
 from xloom.passes.update_predication import UpdatePredication
 from xloom.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
-
-__all__ = [
-    "PASSES",
-    "AlgebraicSimplification",
-    "AllReduceCombiner",
-    "AsyncSimplification",
-    "BatchNormExpansion",
-    "BuiltInCallExpansion",
-    "CallInlining",
-    "CallNaming",
-    "ChannelsLast",
-    "ChoiceSinking",
-    "CollectiveExpansion",
-    "CollectiveSimplification",
-    "CommonSubexpressionElimination",
-    "Compare",
-    "ConstantFolding",
-    "DeadCodeElimination",
-    "DilatedInputSimplification",
-    "DynamicPadding",
-    "EffectOrdering",
-    "Expand",
-    "FusionInlining",
-    "Inlining",
-    "IntegerRangeSimplification",
-    "LapackCallExpansion",
-    "LayoutSimplification",
-    "LinearAlgebraBlocking",
-    "LinearAlgebraWidening",
-    "LookupTables",
-    "MaskSharing",
-    "NarrowOperands",
-    "OrderedOperandRounding",
-    "Outline",
-    "Outlined",
-    "Pass",
-    "PassRun",
-    "Pattern",
-    "ProductBlocking",
-    "ReductionWidening",
-    "ResultRounding",
-    "RowMajorEntry",
-    "ScanExpansion",
-    "SignSharing",
-    "SingleWindowSimplification",
-    "SpmdPartitioning",
-    "TupleSimplification",
-    "UpdateAccumulation",
-    "UpdatePredication",
-    "WhileLoopInvariantCodeMotion",
-    "WhileLoopSimplification",
-    "WrongValueError",
-    "add_pattern",
-    "outline_pattern",
-    "parse_pipeline",
-    "pattern_from_jax",
-    "pipeline_text",
-    "register",
-    "run_passes",
-]

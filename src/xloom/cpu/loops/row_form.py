@@ -19,6 +19,7 @@ from xloom.codegen.loop_ir.nest import (
     affine_expressions,
     arranged,
     nodes_of,
+    ordered,
     reductions_of,
 )
 from xloom.codegen.loop_ir.nodes import Load, Reduced, indices_of
@@ -89,4 +90,7 @@ def _row(nest: LoopNest) -> Var | None:
     joined = LoopBody(arranged(stage, stage.vars)[0], stage.stores)  # as the kernel has them
     if is_column_reduction(joined, reductions)[0]:
         return None
-    return stage.vars[0]
+    row = stage.vars[0]
+    around = ordered(LoopBody([*stage.vars, *reductions[0].vars], stage.stores), stage.vars)
+    # its size would be needed inside of another one
+    return row if row in around[:1] or row.size == 1 else None
