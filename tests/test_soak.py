@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.judges.soak import __main__ as harness
+from tests.judges.soak import usage
 from tests.judges.soak.activities import ACTIVITIES
 from tests.judges.soak.usage import adopting, descendants, growth, usage_of, working
 
@@ -33,6 +34,16 @@ def test_a_process_that_its_parent_leaves_behind_is_found():
         left = working(descendants(os.getpid()) - before)
         os.kill(int(done.stdout), signal.SIGKILL)
         assert os.waitpid(int(done.stdout), 0)[0] in left
+
+
+def test_a_thread_that_ends_while_processes_are_looked_for_has_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(usage, "_PROC", tmp_path)
+    for process, task, children in ((7, 1, "8 9"), (8, 1, "")):
+        place = tmp_path / str(process) / "task" / str(task)
+        place.mkdir(parents=True)
+        (place / "children").write_text(children)
+    (tmp_path / "7" / "task" / "2").mkdir()
+    assert descendants(7) == {8}
 
 
 def test_what_grows_only_at_first_does_not_grow():

@@ -6,7 +6,7 @@ import ctypes
 import os
 import statistics
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,11 +71,10 @@ def descendants(process: int) -> set[int]:
     """The processes that a process has started and that are still there, and theirs."""
     found: set[int] = set()
     for task in (_PROC / str(process) / "task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            try:
-                found |= {child, *descendants(child)}
-            except FileNotFoundError:  # it has ended meanwhile
-                continue
+        with suppress(FileNotFoundError):  # the thread has ended meanwhile
+            for child in map(int, (task / "children").read_text().split()):
+                with suppress(FileNotFoundError):  # or the child
+                    found |= {child, *descendants(child)}
     return found
 
 
