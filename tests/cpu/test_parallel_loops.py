@@ -6,7 +6,7 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.printers import llvm_text, schedule_text
-from xloom.llvm.target import host_level
+from xloom.llvm.target import process_target
 
 MARK = ', frontend_attributes={xloom.blocks="true"}'
 BLOCKS = """HloModule m
@@ -142,7 +142,7 @@ def test_what_kernels_need_beside_arrays_may_be_more_than_a_stack_has():
     np.testing.assert_allclose(found @ found.swapaxes(1, 2), x, rtol=1e-3, atol=0.05)
 
 
-@pytest.mark.skipif(not host_level().has_tiles, reason="no AMX, or a process may not use it")
+@pytest.mark.skipif(not process_target().has_tiles, reason="code for a processor without AMX")
 @pytest.mark.parametrize(("b", "n", "m"), [(6, 600, 600), (1, 1500, 1500), (60, 197, 197), (4, 520, 1031)])
 def test_attention_by_tiles(b, n, m, monkeypatch):
     """Rows and columns that are no whole number of tiles or of blocks."""
