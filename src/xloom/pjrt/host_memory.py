@@ -17,7 +17,7 @@ class HostMemory:
         self.__array_interface__ = interface
         self._done = done
         self.is_alone = is_alone
-        """Whether nobody uses the memory but through this object."""
+        """Whether the memory is used through this object alone."""
 
     def __del__(self) -> None:
         self._done()
