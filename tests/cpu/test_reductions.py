@@ -289,6 +289,13 @@ def test_short_columns_in_two_loops_are_side_by_side():
     assert "parallel for i1 in 0..256:\n    for i3 in 0..12:\n" in text
 
 
+def test_few_columns_stay_in_registers():
+    """A row that is shorter than a vector is all that there is: nothing is masked, nothing waits for memory."""
+    text = _optimised((200, 100, 8), (1,))
+    assert "alloca" not in text
+    assert "masked" not in text
+
+
 def test_few_results_of_two_dimensions():
     """They are as many as a vector has only when their dimensions are joined, which both who decides and who emits do."""
     module = xl.parse(

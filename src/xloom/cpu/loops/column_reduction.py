@@ -133,7 +133,7 @@ class ColumnReduction:
                 self._store(elements, state, lane)
 
     def _left(self, b: ir.IRBuilder, first: ir.Value) -> ir.Value:
-        if self.best.size % BLOCK == 0 or FEW < self.best.size < BLOCK:  # known: then no loop has a remainder
+        if self.best.size % BLOCK == 0 or self.best.size < BLOCK:  # known: then no loop has a remainder
             return i64(self.most)
         return intrinsic(b, "smin", b.sub(i64(self.best.size), first), I64(BLOCK))
 
