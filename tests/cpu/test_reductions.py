@@ -305,3 +305,13 @@ def test_few_results_of_two_dimensions():
     )
     x = np.random.default_rng(0).normal(size=(500, 4, 3))
     np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), x.min(0))
+
+
+@pytest.mark.parametrize("dims", [(7, 7, 64, 3), (3, 5, 64, 2), (9, 64, 3), (2, 3, 4, 64, 3), (5, 64, 9)])
+def test_rows_whose_loops_join_to_the_inner_one(dims, monkeypatch, tmp_path):
+    """The number of rows would then be needed where they are told apart, and code for any number has none."""
+    monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("XLOOM_CACHE", raising=False)
+    x = np.random.default_rng(1).integers(-9, 9, dims).astype(np.float32)
+    found = xl.compile(program("f32", "add", dims, (len(dims) - 2,), 0))(x)
+    np.testing.assert_array_equal(found, x.sum(-2))

@@ -113,16 +113,17 @@ def _worth(address: Affine, var: Var) -> int:
 
 def ordered(stage: LoopBody, loops: Iterable[Var]) -> list[Var]:
     """Loops in the order in which their stores (or first loads) lie in memory, the best innermost loop last."""
-    return _best_last(stage, _by_extent(stage, loops))
+    return _best_last(stage, by_extent(stage, loops))
 
 
 def arranged(stage: LoopBody, loops: Iterable[Var]) -> tuple[list[Var], dict[Var, None]]:
     """Loops joined where they are as one, in the same order; and those that thereby are always 0."""
-    joined, gone = merged([stage], _by_extent(stage, loops))
+    joined, gone = merged([stage], by_extent(stage, loops))
     return _best_last(stage, joined), gone
 
 
-def _by_extent(stage: LoopBody, loops: Iterable[Var]) -> list[Var]:
+def by_extent(stage: LoopBody, loops: Iterable[Var]) -> list[Var]:
+    """Loops of more than one iteration, those of the longest steps in memory first."""
     loops = [v for v in loops if v.size != 1]
     if len(loops) < 2:
         return loops

@@ -18,6 +18,7 @@ from xloom.codegen.loop_ir.nest import (
     LoopNest,
     affine_expressions,
     arranged,
+    by_extent,
     nodes_of,
     ordered,
     reductions_of,
@@ -87,10 +88,14 @@ def _row(nest: LoopNest) -> Var | None:
     reductions = reductions_of(stage)
     if not reductions or not stage.vars:
         return None
-    joined = LoopBody(arranged(stage, stage.vars)[0], stage.stores)  # as the kernel has them
+    loops, gone = arranged(stage, stage.vars)
+    joined = LoopBody(loops, stage.stores)  # as the kernel has them
     if is_column_reduction(joined, reductions)[0]:
         return None
     row = stage.vars[0]
-    around = ordered(LoopBody([*stage.vars, *reductions[0].vars], stage.stores), stage.vars)
-    # its size would be needed inside of another one
-    return row if row in around[:1] or row.size == 1 else None
+    if row.size == 1:
+        return row
+    following = by_extent(stage, stage.vars)
+    became = next(v for v in following[following.index(row) :] if v not in gone)
+    around = ordered(LoopBody([*loops, *reductions[0].vars], stage.stores), loops)
+    return row if became in around[:1] else None  # its size would be needed inside of another one
