@@ -16,6 +16,7 @@ from xloom.cpu.kernels.call_rules import MOST_PIVOTS, TALLEST
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target, process_target
 from xloom.passes.dead_initial_value import DeadInitialValue
+from xloom.passes.dilated_input_phases import DilatedInputPhases
 from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
@@ -43,6 +44,6 @@ def prepared(module: Module, hooks: Sequence[Hook] = (), target: Target | None =
     first = _FIRST if active() is None else ()  # which watches calls as they are
     has_tiles = (target or process_target()).has_tiles
     products = (NarrowOperands(),) if has_tiles else ()
-    before = (*products, ProductTiling()) if has_tiles else ()
+    before = (*products, DilatedInputPhases(), ProductTiling()) if has_tiles else ()
     epilogues = (EpilogueFusion(),) if has_tiles else ()
     return preparation.prepared(module, hooks, (*products, *_OWN, *epilogues), first, before)

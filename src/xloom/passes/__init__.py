@@ -25,6 +25,7 @@ __all__ = [
     "Compare",
     "ConstantFolding",
     "DeadCodeElimination",
+    "DilatedInputPhases",
     "DilatedInputSimplification",
     "DynamicPadding",
     "EffectOrdering",

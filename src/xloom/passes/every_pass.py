@@ -18,6 +18,7 @@ from xloom.passes.comparison_outcomes import WrongValueError
 from xloom.passes.constant_folding import ConstantFolding
 from xloom.passes.cse import CommonSubexpressionElimination
 from xloom.passes.dce import DeadCodeElimination
+from xloom.passes.dilated_input_phases import DilatedInputPhases
 from xloom.passes.dilated_input_simplification import DilatedInputSimplification
 from xloom.passes.dynamic_padding import DynamicPadding
 from xloom.passes.effect_ordering import CallNaming, EffectOrdering

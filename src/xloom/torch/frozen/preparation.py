@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from xloom.llvm.target import process_target
 from xloom.passes import run_passes
 from xloom.torch.frozen.division import divided
 from xloom.torch.frozen.filter_lines import put_in_lines
@@ -34,6 +35,8 @@ def frozen(translated: Translated, weights: Collection[int]) -> Translated:
     fold_scales(module.entry, static)
     run_passes(module, f"channels-last,{_SIMPLIFICATION}", verify=False)
     widen_last(module.entry, static)
+    if process_target().has_tiles:
+        run_passes(module, f"dilated-input-phases,{_SIMPLIFICATION}", verify=False)
     put_in_tiles(module.entry, static)
     put_in_panels(module.entry, static)
     put_in_lines(module.entry, static)
