@@ -17,6 +17,40 @@ from xloom.passes.rewrite import Rewriter, RuleTable
 rule = RuleTable()
 
 
+# convolution(x, w) == dot(x, w), where each is of one place
+@rule("convolution")
+def _one_place(i: Instruction, rw: Rewriter) -> Instruction | None:
+    """So a matrix meets few vectors, of which products know more."""
+    x, labels, window = i.operands[0], i["dim_labels"], i["window"]
+    plain = max(i["feature_group_count"], i["batch_group_count"]) == 1 and not i.attrs.get("sparsity_config")
+    if i.backend_config or not plain or not window:
+        return None
+    if any(d.padding_low or d.padding_high or d.size != 1 for d in window):
+        return None
+    if any(x.shape.dims[d] != 1 for d in labels.input_spatial):
+        return None
+    ends = (labels.input_batch, labels.input_feature), (labels.kernel_output_feature, labels.kernel_input_feature)
+    matrices, summed = [], []
+    for operand, pair in zip(i.operands, ends, strict=True):
+        kept = sorted(pair)
+        matrices.append(
+            rw.make("reshape", array_shape(operand.shape.dtype, [operand.shape.dims[d] for d in kept]), [operand])
+        )
+        summed.append((kept.index(pair[1]),))
+    is_turned = labels.output_feature < labels.output_batch
+    dims = [i.shape.dims[d] for d in sorted((labels.output_batch, labels.output_feature))]
+    order = (1, 0) if is_turned else (0, 1)
+    precision = i["operand_precision"]
+    attrs = {
+        "lhs_contracting_dims": summed[order[0]],
+        "rhs_contracting_dims": summed[order[1]],
+        "operand_precision": precision and tuple(precision[k] for k in order),
+        "algorithm": i["algorithm"],
+    }
+    product = rw.make("dot", array_shape(i.shape.dtype, dims), [matrices[k] for k in order], **attrs)
+    return rw.make("reshape", i.shape, [product])
+
+
 # convolution(x, reverse(w, spatial dimensions)) == convolution(x, w), with windows reversed there
 @rule("convolution")
 def _reversed_kernel(i: Instruction, rw: Rewriter) -> Instruction | None:
