@@ -55,6 +55,40 @@ def test_large_tiles_of_tensor_cores(monkeypatch):
     assert strategies(executable)[0].startswith("tiles of 128 x 128")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "m", "k", "result", "layout", "parts"),
+    [
+        ("bf16", 16, 5000, "bf16", "nn", 9),
+        ("f16", 16, 2100, "f32", "nt", 4),
+        ("f32", 17, 3000, "f32", "tn", 5),
+        ("s32", 17, 3000, "s32", "nn", 5),
+        ("c64", 17, 1100, "c64", "nn", 2),
+    ],
+)
+def test_long_sums_of_few_tiles_are_split(dtype, m, k, result, layout, parts):
+    executable = agrees(product(dtype, m, 24, k, result, layout))
+    assert strategies(executable)[1:] == [f"puts {parts} parts of each of {24 * m} sums together"]
+
+
+@pytest.mark.parametrize(("left", "right", "result"), [
+    ("f8e4m3fn", "f8e4m3fn", "f32"), ("f8e4m3fn", "f8e5m2", "bf16"), ("f8e5m2fnuz", "f16", "f16"),
+])  # fmt: skip
+def test_floats_of_8_bits_are_multiplied_as_wider_ones(left, right, result):
+    executable = agrees(
+        f"ENTRY e {{ x = {left}[70,64] parameter(0) y = {right}[64,72] parameter(1) "
+        f"ROOT d = {result}[70,72] dot(x, y), {ROWS_BY_COLUMNS} }}"
+    )
+    assert "by tensor cores" in strategies(executable)[-1]
+
+
+@pytest.mark.parametrize(("m", "n", "how"), [
+    (40, 1, "32 lanes for each of 40 results"), (1, 40, "8 threads for each of 40 columns"),
+])  # fmt: skip
+def test_thin_products_of_narrow_floats_are_reductions_too(m, n, how):
+    """What is rounded in the end is shared among threads as other sums are."""
+    assert strategies(agrees(product("bf16", m, n, 300)))[0].startswith(how)
+
+
 def test_operands_in_any_order():
     agrees(
         "ENTRY e { x = f32[11,3,40] parameter(0) y = f32[40,3,33] parameter(1) "
@@ -107,6 +141,38 @@ CONVOLUTIONS = {
     ),
     "channels first": ("2,12,9,8", "20,12,3,1", "2,20,7,8", "size=3x1", "bf01_oi01->bf01", 1),
     "groups": ("2,8,8,16", "3,3,8,32", "2,8,8,32", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 2),
+    "turned, as gradients are": (
+        "2,9,7,16",
+        "3,2,24,16",
+        "2,9,6,24",
+        "size=3x2 pad=1_1x0_0 rhs_reversal=1x1",
+        "b01f_01oi->b01f",
+        1,
+    ),
+    "spread, as gradients of strided ones are": (
+        "2,5,5,16",
+        "3,3,24,16",
+        "2,11,10,24",
+        "size=3x3 pad=2_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1",
+        "b01f_01oi->b01f",
+        1,
+    ),
+    "spread, and windows too": (
+        "1,4,5,8",
+        "3,3,16,8",
+        "1,10,11,16",
+        "size=3x3 pad=2_2x1_1 lhs_dilate=3x3 rhs_dilate=2x2",
+        "b01f_01oi->b01f",
+        1,
+    ),
+    "spread, channels first": (
+        "2,16,5,5",
+        "16,16,3,3",
+        "2,16,10,10",
+        "size=3x3 pad=1_2x1_2 lhs_dilate=2x2",
+        "bf01_oi01->bf01",
+        1,
+    ),
 }
 
 

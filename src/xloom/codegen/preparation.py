@@ -33,12 +33,14 @@ def prepared(
     own: Sequence[Pass] = (),
     first: Sequence[Pass] = (),
     products: Sequence[Pass] = (),
+    blocking: str = "product-blocking",
 ) -> Module:
     """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed.
 
     `hooks` see the copy at the start of each part of the pipeline, and after each pass that changed it; `own` are
     a backend's own passes, which run when all else is simplified and look at what it has kernels for;
-    `first` are those whose results are to be simplified, `products` what chooses products before they are blocked.
+    `first` are those whose results are to be simplified, `products` what chooses products before they are blocked, by
+    `blocking`.
     """
     overgrown = overgrown_call(module.entry)
     if overgrown is not None:
@@ -53,7 +55,7 @@ def prepared(
     run((*first, *_passes(f"{_FIRST},{PIPELINE}")))
     run((*products, *_passes("dce")) if products else ())
     # of simplified computations, which some scans need not be loops in, and where products are found
-    if any(report.changed for report in run(_passes("scan-expansion,product-blocking"))):
+    if any(report.changed for report in run(_passes(f"scan-expansion,{blocking}"))):
         run(_passes(PIPELINE))
     run((OrderedOperandRounding(), *own, ControlFlowSeparation()))
     for computation in module.computations:

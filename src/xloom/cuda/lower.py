@@ -11,13 +11,12 @@ from xloom.codegen.buffers.parallel_copies import Copies, one_by_one
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.fusion.multi_output import nest_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup
-from xloom.codegen.preparation import prepared
 from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.cuda.custom_call import lowered_call
 from xloom.cuda.kernels import facts, rule_of, rule_of_call  # noqa: F401 - registers what planning asks of kernels
-from xloom.cuda.leading_collectives import LeadingCollectives
 from xloom.cuda.loops.lowering import NestLowering
 from xloom.cuda.lowering import ThunkLowering
+from xloom.cuda.prepare import is_spmd, prepared
 from xloom.cuda.program import Branch, Collective, Copy, CountedLoop, DeviceProgram, Loop, Step
 from xloom.errors import LoweringError, OutOfMemoryError
 from xloom.hlo.dtype import Kind
@@ -26,17 +25,14 @@ from xloom.hlo.literal import ADDRESSED
 from xloom.hlo.module import Module
 from xloom.hlo.stack_frames import place
 from xloom.llvm.target import Target
-from xloom.passes import DeadCodeElimination, TupleSimplification
 from xloom.passes.effects import Effects
 from xloom.passes.loops import counted_trips
-from xloom.passes.torch_linalg import TorchFactorisations
 from xloom.trampoline import Nested, run
 
 _NOTHING = frozenset({"constant", "after-all"})
 """Thunks whose values are in memory already, or are tokens."""
 _NUMBERS = {"replica-id": 0, "partition-id": 1}
 """The device's numbers (u32), in their order in memory."""
-_OWN = (TorchFactorisations(), TupleSimplification(), DeadCodeElimination())
 _COLLECTIVES = frozenset({"all-gather", "all-to-all", "collective-broadcast", "collective-permute"})
 """Those that move data; others are made of them."""
 
@@ -45,9 +41,7 @@ def lowered(module: Module, target: Target) -> DeviceProgram:
     """The program that a module is on a GPU. Raises LoweringError for what has no kernels."""
     if not target.is_gpu:
         raise LoweringError(f"{target.name} is no GPU", hint="name one such as sm_80 or sm_90a")
-    own = (LeadingCollectives(), *_OWN) if _is_spmd(module) else _OWN
-    schedule = scheduled(prepared(module, own=own).entry)
-    return lower(assigned(schedule, target))
+    return lower(assigned(scheduled(prepared(module).entry), target))
 
 
 def lower(assignment: BufferAssignment) -> DeviceProgram:
@@ -63,18 +57,13 @@ def lower(assignment: BufferAssignment) -> DeviceProgram:
     return DeviceProgram(assignment, lowering.steps, arena_bytes)
 
 
-def _is_spmd(module: Module) -> bool:
-    """Whether several devices run the program at once."""
-    return module.config.replica_count * module.config.num_partitions > 1
-
-
 class _ProgramLowering:
     """Makes the steps of scheduled computations, into the list at hand."""
 
     def __init__(self, assignment: BufferAssignment):
         self.assignment = assignment
         module = assignment.entry.computation.module
-        self.is_spmd = module is not None and _is_spmd(module)
+        self.is_spmd = module is not None and is_spmd(module)
         self.steps: list[Step] = []
         self.scratch_memory: list[BufferAllocation] = []
         self.position = 0

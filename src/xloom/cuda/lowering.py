@@ -75,11 +75,11 @@ class ThunkLowering:
         self._program.steps.append(Launch(kernel, blocks, tuple(arguments), makes, self._flops, computes_in))
         self._flops = 0
 
-    def nest(self, nest: LoopNest) -> None:
-        """Launches the kernels of a loop nest."""
+    def nest(self, nest: LoopNest, *, in_order: bool = False) -> None:
+        """Launches the kernels of a loop nest, of whose results a thread takes all elements if they have to be `in_order`."""
         if checks.is_checked("loops") and nest.stages:
             verify_nest(nest)
-        for kernel, blocks, arguments in NestLowering(self.target, nest, self.of, self.scratch).made():
+        for kernel, blocks, arguments in NestLowering(self.target, nest, self.of, self.scratch, in_order).made():
             self.launch(kernel, blocks, arguments)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 
 import xloom
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.codegen.preparation import prepared
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
 from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.cuda.driver.libcuda import libcuda
 from xloom.cuda.driver.results import DriverError
 from xloom.cuda.names import PJRT_PLATFORM
+from xloom.cuda.prepare import prepared
 from xloom.cuda.run_time import transfers
 from xloom.cuda.run_time.arrays import CudaArray
 from xloom.cuda.run_time.collectives import Place

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import xloom
-from xloom.codegen.preparation import prepared
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cuda.emulator.executable import EmulatedExecutable, emulated
+from xloom.cuda.prepare import prepared
 from xloom.hlo.module import Module
 from xloom.llvm.target import target_named
 from xloom.passes.dynamic_padding import has_dynamic

@@ -80,8 +80,8 @@ class ElementEmitter:
             self._scopes.pop()
 
     @contextmanager
-    def known(self, values: Mapping[int, Value]) -> Iterator[None]:
-        """A scope in which nodes have values already, by their identities."""
+    def known(self, values: Mapping[int, Value | Sequence[Value]]) -> Iterator[None]:
+        """A scope in which nodes have values already, and reductions all of theirs, by their identities."""
         with self.scope():
             self._scopes[-1].update(values)
             yield

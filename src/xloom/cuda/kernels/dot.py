@@ -18,7 +18,7 @@ THIN = 8
 
 @kernel("dot", "convolution")
 def dot(lowering: ThunkLowering, instruction: Instruction) -> None:
-    """One launch, or two for thin products; convolutions are products whose rows are gathered."""
+    """One launch, or two for thin products and long sums; convolutions are products whose rows are gathered."""
     is_dot = instruction.opcode == "dot"
     product = Product.of_dot(instruction) if is_dot else Product.of_convolution(instruction)
     if product is None or min(product.m, product.n, product.k) < THIN or not instruction.shape.size:
@@ -30,9 +30,13 @@ def dot(lowering: ThunkLowering, instruction: Instruction) -> None:
         tiles = WarpgroupTiles(instruction, product, kind, cut)
     else:
         tiles = TensorCoreTiles(instruction, product, kind) if kind else ThreadTiles(instruction, product)
-    allocations = [lowering.operand(0), lowering.operand(1), lowering.output()]
+    sums = tiles.sums if tiles.sums and tiles.sums.parts > 1 else None
+    output = lowering.scratch(sums.nbytes) if sums else lowering.output()
+    allocations = [lowering.operand(0), lowering.operand(1), output]
     arguments = list(dict.fromkeys(allocations))
     blocks = blocks_for(tiles.count, 1, most=1 << 30)
     builder = KernelBuilder(lowering.target, len(arguments), tiles.threads)
     tiles.emit(builder, [builder.pointers[arguments.index(a)] for a in allocations])
     lowering.launch(builder.finished(), blocks, arguments)
+    if sums:
+        sums.join(lowering, output, instruction.shape.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.elemental.loop_nests import nest_for
+from xloom.codegen.elemental.reduce import plain_operator
 from xloom.cuda.kernels import kernel
 from xloom.cuda.kernels.cumulative import cumulative_axis, scan_along
 from xloom.cuda.kernels.item_threads import lower_by_items
@@ -22,6 +23,7 @@ def reduce_window(lowering: ThunkLowering, instruction: Instruction) -> None:
     results = [s.dtype for s in leaf_shapes(instruction.shape)]
     parameters = [p.shape.dtype for p in instruction["to_apply"].parameters]
     if [*results, *operands[: len(results)]] == parameters and operands[len(results) :] == results:
-        lowering.nest(nest_for([[instruction]], ()))
+        # what is no plain operator may choose the first of equal ones, as windows of a selection do
+        lowering.nest(nest_for([[instruction]], ()), in_order=not plain_operator(instruction["to_apply"]))
     else:
         lower_by_items(lowering, instruction)

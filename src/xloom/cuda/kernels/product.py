@@ -28,11 +28,19 @@ class Window(NamedTuple):
     dilation: int
     padding: int
     size: int
+    spread: int = 1
+    """Of so many positions one has an element; what is between them counts as zero."""
+    step: int = 0
+    """Between neighbouring elements in memory, where they are spread: the axes have no strides then."""
 
     def is_always_inside(self, own: Axes, depth: Axes) -> bool:
         """Whether there is nothing to check."""
         outs, taps = 1 if self.out is None else own[self.out][0], 1 if self.tap is None else depth[self.tap][0]
-        return self.padding <= 0 and (outs - 1) * self.stride + (taps - 1) * self.dilation - self.padding < self.size
+        return (
+            self.spread == 1
+            and self.padding <= 0
+            and (outs - 1) * self.stride + (taps - 1) * self.dilation - self.padding < self.size
+        )
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,8 @@ class Operand:
             return 1
         others = [*self.batch, *self.own, *self.depth]
         others.remove(along[-1])
-        return math.gcd(8, self.first, along[-1][0], *(stride for _, stride in others))
+        steps = [*(stride for _, stride in others), *(window.step for window in self.windows)]
+        return math.gcd(8, self.first, along[-1][0], *steps)
 
     def place(self, b: ir.IRBuilder, at: ir.Value, deep: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
         """Where the element at numbers of the own dimension and of k is, and the conditions on which there is one."""
@@ -74,6 +83,10 @@ class Operand:
                 if number is not None:
                     position = b.add(position, b.mul(values[number], I64(factor), flags=["nsw"]), flags=["nsw"])
             conditions.append(b.icmp_unsigned("<", position, I64(window.size)))
+            if window.spread > 1:
+                conditions.append(b.icmp_signed("==", b.urem(position, I64(window.spread)), I64(0)))
+                step = b.mul(b.udiv(position, I64(window.spread)), I64(window.step))
+                index = b.add(index, step)
         return b.add(index, I64(self.first), flags=["nsw"]), conditions
 
 
@@ -144,7 +157,7 @@ class Product:
         lhs, rhs = (o.shape for o in instruction._operands)
         labels, window = instruction["dim_labels"], instruction["window"]
         groups = instruction["feature_group_count"]
-        if instruction["batch_group_count"] != 1 or any(w.base_dilation != 1 or w.window_reversal for w in window):
+        if instruction["batch_group_count"] != 1:
             return None
         x, w, y = _strides(lhs), _strides(rhs), _strides(instruction.shape)
         features, outputs = (
@@ -154,16 +167,19 @@ class Product:
         own, rows = _Numbered(), _Numbered()
         own.add(lhs.dims[labels.input_batch], x[labels.input_batch])
         rows.add(lhs.dims[labels.input_batch], y[labels.output_batch])
-        depth, kernel, windows, first = _Numbered(), _Numbered(), [], 0
+        depth, kernel, windows, first, first_tap = _Numbered(), _Numbered(), [], 0, 0
         for dimension, inner, tap, outer in zip(
             window, labels.input_spatial, labels.kernel_spatial, labels.output_spatial, strict=True
         ):
             count = instruction.shape.dims[outer]
             rows.add(count, y[outer])
-            out = own.add(count, dimension.stride * x[inner])
-            kernel.add(dimension.size, w[tap])
-            number = depth.add(dimension.size, dimension.window_dilation * x[inner])
-            first -= dimension.padding_low * x[inner]
+            spread = dimension.base_dilation
+            along = x[inner] if spread == 1 else 0
+            out = own.add(count, dimension.stride * along)
+            kernel.add(dimension.size, -w[tap] if dimension.window_reversal else w[tap])
+            first_tap += (dimension.size - 1) * w[tap] if dimension.window_reversal else 0
+            number = depth.add(dimension.size, dimension.window_dilation * along)
+            first -= dimension.padding_low * along
             windows.append(
                 Window(
                     out,
@@ -171,14 +187,18 @@ class Product:
                     dimension.stride,
                     dimension.window_dilation,
                     dimension.padding_low,
-                    lhs.dims[inner],
+                    (lhs.dims[inner] - 1) * spread + 1,
+                    spread,
+                    x[inner] if spread > 1 else 0,
                 )
             )
         depth.add(features, x[labels.input_feature])
         kernel.add(features, w[labels.kernel_input_feature])
         of_groups = [features * x[labels.input_feature], outputs * w[labels.kernel_output_feature]]
         left = Operand(((groups, of_groups[0]),), own.axes, depth.axes, first, tuple(windows))
-        right = Operand(((groups, of_groups[1]),), ((outputs, w[labels.kernel_output_feature]),), kernel.axes)
+        right = Operand(
+            ((groups, of_groups[1]),), ((outputs, w[labels.kernel_output_feature]),), kernel.axes, first_tap
+        )
         columns = ((outputs, y[labels.output_feature]),)
         return Product(left, right, (((groups, outputs * y[labels.output_feature]),), rows.axes, columns))
 

@@ -119,25 +119,30 @@ class StagedSlices:
 
 @contextmanager
 def pipelined(
-    kernel: KernelBuilder, operands: Sequence[Slices], k: int, arrived: Callable[[], None] = lambda: None
+    kernel: KernelBuilder,
+    operands: Sequence[Slices],
+    span: tuple[ir.Value, ir.Value],
+    arrived: Callable[[], None] = lambda: None,
 ) -> Iterator[ir.Value]:
-    """Goes along k: the `with` has the number of the buffer in which the slices of both operands are, with barriers.
+    """Goes along k from where `span` begins to where it ends, a multiple of the slices' depth further or the end of k.
+
+    The `with` has the number of the buffer in which the slices of both operands are, with barriers.
 
     Each thread does what `arrived` emits with what it has copied, before others read it.
     """
     b, (depth, count) = kernel.b, operands[0].shape[1:]
     copied = [operand for operand in operands if operand.is_asynchronous]
     carried = [operand for operand in operands if not operand.is_asynchronous]
-    ahead = count - 1
+    ahead, (first, last) = count - 1, span
     for number in range(ahead if copied else 0):
         for operand in copied:
-            operand.begin(I64(number * depth), I64(number))
+            operand.begin(b.add(first, I64(number * depth), flags=["nsw", "nuw"]), I64(number))
         commit_copies(kernel)
     for operand in carried:
-        operand.begin(I64(0), I64(0))
+        operand.begin(first, I64(0))
         operand.end(I64(0))
-    with strided(b, I64(0), I64(k), depth) as start:
-        number = b.udiv(start, I64(depth))
+    with strided(b, first, last, depth) as start:
+        number = b.udiv(b.sub(start, first, flags=["nsw", "nuw"]), I64(depth))
         if copied:
             wait_for_copies(kernel, ahead - 1)
             arrived()
@@ -145,7 +150,7 @@ def pipelined(
         if copied:
             later = b.add(start, I64(ahead * depth), flags=["nsw", "nuw"])
             free = b.urem(b.add(number, I64(ahead), flags=["nsw", "nuw"]), I64(count))
-            with b.if_then(b.icmp_signed("<", later, I64(k))):
+            with b.if_then(b.icmp_signed("<", later, last)):
                 for operand in copied:
                     operand.begin(later, free)
             commit_copies(kernel)

@@ -17,6 +17,7 @@ from xloom.cuda.kernels.matrix_fragments import Fragments
 from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.product import Product
 from xloom.cuda.kernels.product_tile import TileOrder, store_pair
+from xloom.cuda.kernels.split_sums import SplitSums
 from xloom.cuda.kernels.staged_slices import SliceShape, StagedSlices, pipelined
 from xloom.hlo.dtype import bf16, f16, f32
 from xloom.hlo.instruction import Instruction
@@ -50,10 +51,9 @@ def tensor_core_kind(instruction: Instruction) -> str:
     """The element type by which tensor cores do a product: bf16, f16, tf32; empty where they would lose digits."""
     types = {o.shape.dtype for o in instruction._operands}
     result = instruction.shape.dtype
-    if types == {bf16} and result in (bf16, f32):
-        return "bf16"
-    if types == {f16} and result in (f16, f32):
-        return "f16"
+    for kind in (bf16, f16):
+        if types == {kind} and result in (bf16, f16, f32):
+            return kind.name
     is_asked_for = str(instruction.attrs.get("algorithm", "")) == "dot_tf32_tf32_f32"
     return "tf32" if types == {f32} and result is f32 and is_asked_for else ""
 
@@ -62,7 +62,7 @@ class TensorCoreTiles:
     """The code of a block, and how many there are."""
 
     def __init__(self, instruction: Instruction, product: Product, kind: str):
-        self.product, self.kind, self.dtype = product, kind, instruction.shape.dtype
+        self.product, self.kind = product, kind
         many = product.batch * (product.m // LARGE.rows) * (product.n // LARGE.columns) >= _MANY
         self.cut = LARGE if many and kind != "tf32" else SMALL
         self.order = TileOrder(product, self.cut.rows, self.cut.columns)
@@ -70,11 +70,13 @@ class TensorCoreTiles:
         self.element = I32 if kind == "tf32" else I16
         nbytes = (self.cut.rows + self.cut.columns) * (DEPTH + 8) * self.element.width // 8
         self.slices = max(2, min(_MOST_SLICES, _SLICE_BYTES // nbytes))
+        self.sums = SplitSums.of(self.order.count, product, DEPTH, f32)
+        self.dtype = instruction.shape.dtype if self.sums.parts == 1 else f32
 
     @property
     def count(self) -> int:
-        """Blocks, one for each tile."""
-        return self.order.count
+        """Blocks, one for each part of a tile's sums."""
+        return self.sums.blocks
 
     def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value]) -> None:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
@@ -83,7 +85,8 @@ class TensorCoreTiles:
         kernel.strategy = (
             f"tiles of {cut.rows} x {cut.columns} by tensor cores ({self.kind}), {DEPTH} deep, {self.slices} at a time"
         )
-        batch, first = self.order.place(b, kernel.block)
+        share = self.sums.share(b, kernel.block, pointers[2])
+        batch, first = self.order.place(b, share.tile)
         operands = [
             StagedSlices(
                 OperandLines(kernel, operand, pointer, (start, size, product.k), batch, self.element),
@@ -106,7 +109,7 @@ class TensorCoreTiles:
         across, down = cut.part_columns // _COLUMNS, cut.part_rows // _ROWS
         sums = [[[_zero(b) for _ in range(4)] for _ in range(across)] for _ in range(down)]
         fragments = [Fragments(kernel, slices, start, self.kind) for slices, start in zip(operands, part, strict=True)]
-        with pipelined(kernel, operands, product.k) as buffer:
+        with pipelined(kernel, operands, share.span) as buffer:
             for k in range(0, DEPTH, 8 if self.kind == "tf32" else 16):
                 left = fragments[0].left(buffer, k, down)
                 right = fragments[1].right(buffer, k, across)
@@ -122,7 +125,7 @@ class TensorCoreTiles:
                     place = b.add(b.mul(within, I64(2), flags=["nsw"]), I64(j * _COLUMNS), flags=["nsw"])
                     place = b.add(corner[1], place, flags=["nsw"])
                     pair = [accumulator.get() for accumulator in sums[i][j][2 * half : 2 * half + 2]]
-                    store_pair(b, product, self.dtype, pointers[2], batch, (at, place), pair)
+                    store_pair(b, product, self.dtype, share.output, batch, (at, place), pair)
 
     def _multiply(self, b: ir.IRBuilder, sums: list[Accumulator], left: list[ir.Value], right: list[ir.Value]) -> None:
         name, kind = {

@@ -10,6 +10,7 @@ from llvmlite import ir
 from xloom.codegen.emission.accumulators import Accumulator, Representation
 from xloom.cuda.kernel import THREADS, KernelBuilder, strided
 from xloom.cuda.kernels.product import Operand, Product, offset
+from xloom.cuda.kernels.split_sums import SplitSums, added
 from xloom.hlo.dtype import DType, f32, f64
 from xloom.hlo.instruction import Instruction
 from xloom.llvm import element_access, types
@@ -50,11 +51,13 @@ class ThreadTiles:
         self.each = each
         self.side = SIDE * each
         self.rows, self.columns = -(-product.m // self.side), -(-product.n // self.side)
+        self.sums = SplitSums.of(product.batch * self.rows * self.columns, product, DEPTH, self.kept)
+        self.dtype = self.dtype if self.sums.parts == 1 else self.kept
 
     @property
     def count(self) -> int:
-        """Blocks, one for each tile."""
-        return self.product.batch * self.rows * self.columns
+        """Blocks, one for each part of a tile's sums."""
+        return self.sums.blocks
 
     def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value]) -> None:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
@@ -64,7 +67,8 @@ class ThreadTiles:
         kernel.resident_blocks = 4 if self.each == 4 and self.kept.bytes <= 4 else 2
         pitch = side + _PAD
         shared = [kernel.shared(DEPTH * pitch * self.kept.bytes) for _ in range(2)]
-        tile, column = b.udiv(kernel.block, I64(self.columns)), b.urem(kernel.block, I64(self.columns))
+        share = self.sums.share(b, kernel.block, pointers[2])
+        tile, column = b.udiv(share.tile, I64(self.columns)), b.urem(share.tile, I64(self.columns))
         batch, row = b.udiv(tile, I64(self.rows)), b.urem(tile, I64(self.rows))
         first = [b.mul(row, I64(side)), b.mul(column, I64(side))]
         sums = [[Accumulator(b, Representation(self.kept)) for _ in range(self.each)] for _ in range(self.each)]
@@ -75,7 +79,7 @@ class ThreadTiles:
         mine = [b.udiv(kernel.thread, I64(SIDE)), b.urem(kernel.thread, I64(SIDE))]
         mine = [b.mul(x, I64(self.each), flags=["nsw", "nuw"]) for x in mine]
         sizes = (product.m, product.n)
-        with strided(b, I64(0), I64(product.k), DEPTH) as depth:
+        with strided(b, *share.span, DEPTH) as depth:
             for number, operand in enumerate((product.lhs, product.rhs)):
                 self._load(
                     kernel,
@@ -95,7 +99,7 @@ class ThreadTiles:
                     for j in range(self.each):
                         sums[i][j].set(self._added(b, sums[i][j].get(), values[0][i], values[1][j]))
             kernel.barrier()
-        self._store(b, pointers[2], batch, [b.add(f, x) for f, x in zip(first, mine, strict=True)], sums)
+        self._store(b, share.output, batch, [b.add(f, x) for f, x in zip(first, mine, strict=True)], sums)
 
     def _load(
         self,
@@ -149,8 +153,7 @@ class ThreadTiles:
         if self.kept.is_float:
             return intrinsic(b, "fma", x, y, total)
         pair = (self.kept, self.kept)
-        product = RULES["multiply"](b, Operator("multiply", self.kept, pair), x, y)
-        return RULES["add"](b, Operator("add", self.kept, pair), total, product)
+        return added(b, self.kept, total, RULES["multiply"](b, Operator("multiply", self.kept, pair), x, y))
 
     def _store(
         self,

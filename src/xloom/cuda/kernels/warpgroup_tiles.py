@@ -57,6 +57,9 @@ def cut_for(product: Product, kind: str, target: Target) -> Cut | None:
 class WarpgroupTiles:
     """The code of a block, and how many there are."""
 
+    sums = None
+    """Which are not split: there are enough tiles."""
+
     def __init__(self, instruction: Instruction, product: Product, kind: str, cut: Cut):
         self.product, self.kind, self.cut, self.dtype = product, kind, cut, instruction.shape.dtype
         self.order = TileOrder(product, cut.rows, cut.columns)
@@ -72,7 +75,9 @@ class WarpgroupTiles:
     def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value]) -> None:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
         b, product, cut = kernel.b, self.product, self.cut
-        kernel.tensor_cores, kernel.resident_blocks = self.kind, 1 if cut is WIDE else 2
+        # places of windows in steps take registers of which there are too few for two blocks
+        has_steps = any(window.stride > 1 for window in product.lhs.windows)
+        kernel.tensor_cores, kernel.resident_blocks = self.kind, 1 if cut is WIDE or has_steps else 2
         how = f"by warpgroups ({self.kind}), {self.depth} deep, {cut.slices} at a time"
         kernel.strategy = f"tiles of {cut.rows} x {cut.columns} {how}"
         batch, first = self.order.place(b, kernel.block)
@@ -93,7 +98,8 @@ class WarpgroupTiles:
         sums = [allocate(b, FLOAT) for _ in range(cut.columns // 2)]
         for slot in sums:
             b.store(FLOAT(0.0), slot)
-        with pipelined(kernel, operands, product.k, arrived=lambda: _show_to_tensor_cores(b)) as buffer:
+        span = I64(0), I64(product.k)
+        with pipelined(kernel, operands, span, arrived=lambda: _show_to_tensor_cores(b)) as buffer:
             left, right = operands[0].descriptors(buffer, mine), operands[1].descriptors(buffer, I64(0))
             self._multiply(b, sums, left, right, [int(not operand.is_deep) for operand in operands])
         lane = kernel.lane

@@ -8,11 +8,12 @@ from llvmlite import ir
 
 from xloom.codegen.buffer_values import BufferValue, dtype_of
 from xloom.codegen.buffers.allocation import BufferAllocation
-from xloom.codegen.loop_ir.nest import LoopNest, loaded_values, reductions_of
+from xloom.codegen.loop_ir.nest import LoopNest, loaded_values
 from xloom.cuda.kernel import THREADS, DeviceKernel, KernelBuilder
 from xloom.cuda.loops.map_kernel import emit_map, map_blocks
 from xloom.cuda.loops.nest_code import NestCode
 from xloom.cuda.loops.reduction_kernel import ReductionKernels
+from xloom.cuda.loops.results_of_reductions import reduced_stage
 from xloom.cuda.loops.row_kernel import RowKernel
 from xloom.cuda.loops.transpose_kernel import crossing_of, emit_transpose, transpose_blocks
 from xloom.hlo.dtype import bf16, f16
@@ -23,7 +24,10 @@ Made = tuple[DeviceKernel, int, tuple[BufferAllocation, ...]]
 
 
 class NestLowering:
-    """Makes the kernels of a nest whose values have allocations; `scratch` gives memory for it alone."""
+    """Makes the kernels of a nest whose values have allocations; `scratch` gives memory for it alone.
+
+    Reductions are shared among threads, unless their elements have to come `in_order`.
+    """
 
     def __init__(
         self,
@@ -31,8 +35,9 @@ class NestLowering:
         nest: LoopNest,
         allocation_of: Callable[[BufferValue], BufferAllocation],
         scratch: Callable[[int], BufferAllocation],
+        in_order: bool = False,
     ):
-        self._target, self._nest, self._scratch = target, nest, scratch
+        self._target, self._nest, self._scratch, self._in_order = target, nest, scratch, in_order
         found = [*loaded_values(nest), *(s.target for stage in nest.stages for s in stage.stores)]
         self._arguments: dict[BufferAllocation, int] = {}
         self._numbers: dict[BufferValue, int] = {}
@@ -49,8 +54,8 @@ class NestLowering:
         if nest.outer:
             return self._rows()
         (stage,) = nest.stages
-        if reductions := reductions_of(stage):
-            kernels = ReductionKernels(stage, reductions)
+        if not self._in_order and (reduced := reduced_stage(stage)):
+            kernels = ReductionKernels(stage, reduced)
             if kernels.plan.kind != "thread":
                 return self._reduction(kernels)
         if crossing := crossing_of(stage):

@@ -15,6 +15,7 @@ from xloom.codegen.loop_ir.nodes import If, Reduction, operands_of, walk
 from xloom.cuda.kernel import THREADS, WARP, blocks_for, strided
 from xloom.cuda.loops.map_kernel import vector_width
 from xloom.cuda.loops.nest_code import NestCode
+from xloom.cuda.loops.results_of_reductions import ReducedStage
 from xloom.cuda.loops.thread_reduction import (
     BlockReduction,
     SharedStates,
@@ -128,9 +129,9 @@ def _parts(extent: int, groups: int, least: int) -> int:
 class ReductionKernels:
     """Emits the kernels of a stage of reductions that a whole grid shares."""
 
-    def __init__(self, stage: LoopBody, reductions: Sequence[Reduction]):
-        self.stage, self.reductions = stage, reductions
-        self.plan = reduction_plan(stage, reductions)
+    def __init__(self, stage: LoopBody, reduced: ReducedStage):
+        self.stage, self.reductions = stage, reduced.reductions
+        self.plan = reduction_plan(*reduced)
 
     @property
     def threads(self) -> int:
@@ -302,9 +303,11 @@ def accumulated(
 
 
 def store_results(code: NestCode, stage: LoopBody, states: States) -> None:
-    """Stores what accumulators have got as the results of a stage."""
-    for store in stage.stores:
-        code.store(store, states[id(store.node.reduction)][store.node.number].result())  # type: ignore[attr-defined]
+    """Stores what a stage makes of what accumulators have got."""
+    results = {key: [accumulator.result() for accumulator in state] for key, state in states.items()}
+    with code.elements.known(results):
+        for store, value in zip(stage.stores, code.values(stage.stores), strict=True):
+            code.store(store, value)
 
 
 def _part(b: ir.IRBuilder, part: ir.Value, extent: int, parts: int) -> tuple[ir.Value, ir.Value]:

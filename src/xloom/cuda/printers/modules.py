@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xloom.codegen.preparation import prepared
 from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.lower import lowered
+from xloom.cuda.prepare import prepared
 from xloom.cuda.ptx import ptx_of
 from xloom.cuda.ptxas import assembled, sass_of
 from xloom.hlo.module import Module
