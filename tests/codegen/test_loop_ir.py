@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 import xloom as xl
+from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store, loaded_values
@@ -90,6 +91,16 @@ def valid() -> LoopNest:
     (nest,) = nests("HloModule m ENTRY e { p = f32[40] parameter(0) ROOT r = f32[40] negate(p) }")
     verify_nest(nest)
     return nest
+
+
+def test_elements_of_a_reduction_are_where_its_bodies_need_them():
+    """Those of a window in padding are behind a guard, and never loaded."""
+    module = xl.parse(
+        "greatest { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }\n"
+        "ENTRY e { p = f32[9] parameter(0) i = f32[] constant(0) "
+        "ROOT w = f32[9] reduce-window(p, i), window={size=3 pad=1_1}, to_apply=greatest }"
+    )
+    verify_nest(nest_for([[module.entry.root]], ()))
 
 
 def broken(nest: LoopNest, change) -> LoopNest:

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import xloom as xl
 from tests.cuda.kernel_programs import product
 from tests.judges.child import run_cases
+from tests.judges.gpu import machine
 from tests.judges.gpu.__main__ import main
 from tests.judges.gpu.benchmarks import measured, programs
 from tests.judges.gpu.build import kernels_of
@@ -17,6 +19,7 @@ from tests.judges.gpu.images import Images
 from tests.judges.gpu.recorded import exact_product, files, record, recorded
 from tests.judges.gpu.sources import kernels
 from xloom.cuda.ptxas import tool
+from xloom.errors import UnsupportedError
 from xloom.llvm.target import target_named
 from xloom.pjrt import Client
 
@@ -51,6 +54,25 @@ def test_what_is_known_when_time_is_up_is_told(tmp_path):
     assert [next(verdicts)["status"] for _ in range(2)] == ["pass", "pass"]
     verdicts.close()
     assert not multiprocessing.active_children()
+
+
+def test_without_a_gpu_it_says_so_and_judges_nothing(tmp_path, capsys, monkeypatch):
+    assert judge("--build", "--no-code", "--share", "0.01", "--only", "opcodes", "--folder", str(tmp_path)) == 0
+
+    def no_driver():
+        raise UnsupportedError("no NVIDIA driver")
+
+    monkeypatch.setattr(machine, "libcuda", no_driver)
+    assert judge("--folder", str(tmp_path)) == 2
+    assert "nothing is judged: no NVIDIA driver" in capsys.readouterr().err
+    assert json.loads((tmp_path / "gpu.json").read_text())["nothing"] == "no NVIDIA driver"
+
+
+def test_machine_code_of_another_gpu_is_not_judged(tmp_path, monkeypatch):
+    assert judge("--build", "--no-code", "--share", "0.01", "--only", "opcodes", "--folder", str(tmp_path)) == 0
+    monkeypatch.setattr(machine, "libcuda", lambda: None)
+    monkeypatch.setattr(machine, "devices_of", lambda *_: [SimpleNamespace(name="H100", target=target_named("sm_90a"))])
+    assert "make judge-gpu-build TARGET=sm_90a" in machine.no_gpu(tmp_path)
 
 
 def test_without_programs_it_says_what_to_do(tmp_path, capsys):

@@ -68,8 +68,12 @@ def test_a_sort_that_numbers_its_elements_itself():
         ("f32", "add", "by atomic fadd"),
         ("s32", "maximum", "by atomic max"),
         ("u64", "xor", "by atomic xor"),
-        ("bf16", "add", "items of the processor's kernel"),
-        ("f32", "multiply", "items of the processor's kernel"),
+        ("bf16", "add", "by atomic exchange"),
+        ("f16", "maximum", "by atomic exchange"),
+        ("s16", "add", "by atomic exchange"),
+        ("f32", "multiply", "by atomic exchange"),
+        ("f64", "minimum", "by atomic exchange"),
+        ("f32", "subtract", "items of the processor's kernel"),
     ],
 )
 def test_scatters(dtype, operator, strategy):
@@ -80,6 +84,31 @@ def test_scatters(dtype, operator, strategy):
         "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f }"
     )
     assert strategy in strategies(executable)[-1]
+
+
+LOG_ADD = (
+    "sums { a = f32[] parameter(0) b = f32[] parameter(1) m = f32[] maximum(a, b) d = f32[] subtract(a, b) "
+    "e = f32[] abs(d) n = f32[] negate(e) x = f32[] exponential(n) l = f32[] log-plus-one(x) ROOT r = f32[] add(m, l) }"
+)
+
+
+@pytest.mark.parametrize(
+    ("dims", "window"), [("40,30", "size=40x1 pad=39_0x0_0"), ("4,300", "size=1x300 pad=0_0x299_0")]
+)
+def test_cumulative_windows_of_any_computation_take_linear_time(dims, window):
+    executable = agrees(
+        f"{LOG_ADD}\nENTRY e {{ x = f32[{dims}] parameter(0) i = f32[] constant(-100) "
+        f"ROOT r = f32[{dims}] reduce-window(x, i), window={{{window}}}, to_apply=sums }}"
+    )
+    assert strategies(executable)[0].startswith("a thread along each of ")
+
+
+@pytest.mark.parametrize(("dtype", "rows", "name", "start"), [
+    ("f32", 300, "add", "0"), ("s32", 300, "add", "7"), ("f32", 3000, "maximum", "-inf"),
+])  # fmt: skip
+def test_few_cumulative_columns_are_scanned_in_parts(dtype, rows, name, start):
+    executable = agrees(cumulative(dtype, rows, 3, 0, name, start))
+    assert strategies(executable)[0] == f"sums each of {rows // 32} parts of 3 rows of {rows}, by threads"
 
 
 def test_indices_outside_and_unique_ones():
@@ -98,7 +127,6 @@ def test_indices_outside_and_unique_ones():
 @pytest.mark.parametrize(
     "line",
     [
-        "(f32[3,2], s32[3,2]) topk(t), k=2, largest=true",
         "(u64[2], u32[30]) rng-bit-generator(k), algorithm=rng_three_fry",
         "(u64[2], u32[9]) rng-bit-generator(k), algorithm=rng_philox",
     ],

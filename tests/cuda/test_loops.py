@@ -3,6 +3,8 @@
 import pytest
 
 from tests.cuda.emulation import agrees, strategies
+from tests.cuda.kernel_programs import softmax
+from xloom.cuda.loops import row_kernel
 
 ADD = "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }\n"
 MAX = "max { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] maximum(x, y) }\n"
@@ -85,7 +87,15 @@ def test_what_other_threads_write_before_a_barrier_is_read_after_it():
     assert apart == [kind == "argument" for kind in kinds]
 
 
-def test_rows_whose_values_have_no_room_in_shared_memory():
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_few_long_rows_are_shared_by_more_blocks_than_there_are_rows(dtype):
+    executable = agrees(softmax(dtype, 2, 20000))
+    assert strategies(executable)[0] == "4 blocks for each of 2 results of 20000 elements"
+    assert not any("a block for each of" in strategy for strategy in strategies(executable))
+
+
+def test_rows_whose_values_have_no_room_in_shared_memory(monkeypatch):
+    monkeypatch.setattr(row_kernel, "_LONG", 1 << 20)
     executable = agrees(
         f"{ADD}ENTRY e {{ x = f32[8,20000] parameter(0) zero = f32[] constant(0) p = f32[8,20000] sine(x) "
         "s = f32[8] reduce(p, zero), dimensions={1}, to_apply=add c = f32[8,20000] broadcast(s), dimensions={0} "

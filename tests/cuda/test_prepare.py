@@ -7,7 +7,7 @@ import xloom as xl
 from tests.cuda import kernel_programs as made
 from tests.cuda.emulation import agrees, strategies
 from xloom.cuda.lower import lowered
-from xloom.cuda.program import Launch
+from xloom.cuda.program import CountedLoop, Launch
 from xloom.llvm.target import target_named
 
 
@@ -27,7 +27,8 @@ def test_attention_is_no_loop_over_blocks():
     target = target_named("sm_90a")
     steps = lowered(xl.parse(attention(96, 512, 64)), target).steps
     assert [type(step) for step in steps] == [Launch] * 3
-    assert len(lowered(xl.parse(attention(96, 4096, 64)), target).steps) != 3
+    steps = lowered(xl.parse(attention(96, 4096, 64)), target).steps
+    assert any(isinstance(step, CountedLoop) for step in steps)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "s32"])

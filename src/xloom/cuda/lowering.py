@@ -76,7 +76,7 @@ class ThunkLowering:
         self._flops = 0
 
     def nest(self, nest: LoopNest, *, in_order: bool = False) -> None:
-        """Launches the kernels of a loop nest, of whose results a thread takes all elements if they have to be `in_order`."""
+        """Launches the kernels of a nest; a thread takes all elements of a result where they have to be `in_order`."""
         if checks.is_checked("loops") and nest.stages:
             verify_nest(nest)
         for kernel, blocks, arguments in NestLowering(self.target, nest, self.of, self.scratch, in_order).made():

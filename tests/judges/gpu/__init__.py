@@ -7,6 +7,7 @@ sources.py      the programs: samples of opcodes, kernels, random ones, JAX's an
 recorded.py     a program with arguments and with what it may return, as a file
 images.py       machine code, by the kernel that it is of
 build.py        records them, and assembles their kernels
+machine.py      what the machine has and lacks
 correctness.py  runs what is recorded
 benchmarks.py   bandwidth, products, attention, dispatch
 speed.py        those in a process of their own

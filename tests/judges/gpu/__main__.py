@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.judges.child import run_cases
 from tests.judges.gpu.correctness import Item
+from tests.judges.gpu.machine import left_out, no_gpu
 from tests.judges.gpu.recorded import files
 from tests.judges.gpu.sources import SOURCES
 from xloom.llvm.target import GPUS, target_named
@@ -47,7 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not any(files(folder, source) for source in SOURCES):
         print(f"{folder} has no programs: make judge-gpu-build makes them, on any machine", file=sys.stderr)
         return 2
+    reason = no_gpu(folder) if options.on == "gpu" else ""
+    if reason:
+        print(f"nothing is judged: {reason}", file=sys.stderr)
+        print("  the same on an emulated one: make judge-gpu ON=emulator", file=sys.stderr)
+        _out(options, folder).write_text(json.dumps({"on": "gpu", "target": options.target, "nothing": reason}))
+        return 2
     return Judge(options, folder).judge()
+
+
+def _out(options: argparse.Namespace, folder: Path) -> Path:
+    """The file for the results."""
+    return Path(options.out or folder / "gpu.json")
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -70,11 +82,15 @@ class Judge:
 
     def __init__(self, options: argparse.Namespace, folder: Path):
         self._options, self._folder = options, folder
-        self._out = Path(options.out or folder / "gpu.json")
-        self._results: dict[str, Any] = {"on": options.on, "target": options.target, "sections": {}}
+        self._out = _out(options, folder)
+        self._left_out = left_out()
+        self._results: dict[str, Any] = {"on": options.on, "target": options.target, "left out": self._left_out}
+        self._results["sections"] = {}
 
     def judge(self) -> int:
         """1 where something is wrong."""
+        for line in self._left_out:
+            print(line)
         only = self._options.only.split(",") if self._options.only else list(_SHARES)
         failed = 0
         for section in (name for name in _SHARES if name in only):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.judges.gpu.benchmarks import programs
 from tests.judges.gpu.images import Images
+from tests.judges.gpu.machine import record_target
 from tests.judges.gpu.recorded import record
 from tests.judges.gpu.sources import SOURCES, candidates
 from xloom.cpu.runtime.dynamic_shapes import padded_to_bounds
@@ -26,7 +27,7 @@ def build(folder: Path, target: Target, sources: Collection[str], share: float, 
 
     `assembles`: kernels are made into machine code, in the folder too.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    record_target(folder, target.name)
     images = Images(folder)
     counts: Counter[str] = Counter()
     for source in sources:

@@ -7,7 +7,7 @@ where these hold.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -187,7 +187,10 @@ class _Verifier:
                 reached[id(node.then)] |= here & holds
                 reached[id(node.otherwise)] |= here & ~holds
                 branches = {id(node.then), id(node.otherwise)}
-            for operand in dependencies(node):
+            needed: Iterable[Node] = dependencies(node)
+            if isinstance(node, Reduced):  # whose bodies may have its elements behind guards
+                needed = (*node.reduction.inits, *node.reduction.bodies, *node.reduction.in_order)
+            for operand in needed:
                 if id(operand) not in branches:
                     reached[id(operand)] |= here
         return reached

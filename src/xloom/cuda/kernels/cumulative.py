@@ -1,7 +1,8 @@
-"""Cumulative windows in linear time: a block scans a row, by shuffles in warps and shared memory among them.
+"""Cumulative windows in linear time: a block scans a row, by shuffles in warps and shared memory among them; a thread
+does where neighbours belong to different rows, or where only the order of elements is known to be right.
 
-Few long rows are scanned in parts: one kernel has what each part is together, and another one, of which each block puts
-together what is before its part, scans them.
+Few long rows are scanned in parts: one kernel has what each part is together, and another one, of which each block or
+thread puts together what is before its part, scans them.
 """
 
 from __future__ import annotations
@@ -24,19 +25,21 @@ from xloom.llvm.scalar.conversion import rounded_result
 from xloom.llvm.scalar.identity_value import identity_value
 from xloom.llvm.scalar.operator import Operator
 from xloom.llvm.scalar.rules import RULES
+from xloom.llvm.scalar.scalar_computation import apply, is_scalar_region
 from xloom.llvm.types import I64, Value
 
 
 def cumulative_axis(instruction: Instruction) -> int | None:
     """The dimension along which each window is the one before and an element more; None where there is none.
 
-    Only of one operand and one associative operator, whose identity value is known.
+    Only of one operand, and of computations that have its type.
     """
     operands, window = instruction._operands, instruction["window"]
     if len(operands) != 2 or not instruction.shape.is_array or instruction.shape.dtype.is_complex:
         return None
-    shape = operands[0].shape
-    if identity_value(plain_operator(instruction["to_apply"]), shape.dtype) is None:
+    shape, body = operands[0].shape, instruction["to_apply"]
+    types = {i.shape.dtype for i in (*operands, *body.parameters, body.root)}
+    if types != {shape.dtype} or shape.dtype.bits < 8 or not is_scalar_region(body):
         return None
     moving = [k for k, w in enumerate(window) if w.size != 1 or w.stride != 1 or w.padding_low or w.padding_high]
     if len(moving) != 1 or any(w.base_dilation != 1 for w in window):
@@ -44,12 +47,22 @@ def cumulative_axis(instruction: Instruction) -> int | None:
     (axis,) = moving
     w, size = window[axis], shape.dims[axis]
     plain = (w.stride, w.window_dilation, w.window_reversal) == (1, 1, False)
-    grows = w.size >= size and (w.padding_low, w.padding_high) in ((w.size - 1, 0), (0, w.size - 1))
+    ends = [(w.size - 1, 0), (0, w.size - 1)]
+    grows = w.size >= size and (w.padding_low, w.padding_high) in ends[: 2 if _is_plain(instruction) else 1]
     return axis if plain and grows and w.output_size(size) == size else None
 
 
+def _is_plain(instruction: Instruction) -> bool:
+    """Whether elements may be put together in any order: by an operator whose identity value is known."""
+    return identity_value(plain_operator(instruction["to_apply"]), instruction.shape.dtype) is not None
+
+
 _PART = 8 * THREADS
-"""Elements of a part."""
+"""Elements of a part that a block scans."""
+_LEAST_PART = 32
+"""Of one that a thread scans, at least."""
+_MANY_THREADS = 1 << 16
+"""That keep all multiprocessors busy."""
 _FEW = 128
 """Rows that are too few for the multiprocessors, a block for each."""
 
@@ -60,28 +73,29 @@ def scan_along(lowering: ThunkLowering, instruction: Instruction, axis: int) -> 
     if not shape.size:
         return
     size, inner = shape.dims[axis], math.prod(shape.dims[axis + 1 :])
-    rows = shape.size // size
+    rows, is_plain = shape.size // size, _is_plain(instruction)
     is_forward = instruction["window"][axis].padding_high == 0
     arguments = [lowering.operand(0), lowering.operand(1), lowering.output()]
     distinct = list(dict.fromkeys(arguments))
-    threads = THREADS if inner > 1 else min(THREADS, max(WARP, 1 << (size - 1).bit_length()))
-    if inner == 1 and rows < _FEW and size >= 4 * _PART:
-        parts = rows * -(-size // _PART)
-        totals = lowering.scratch(parts * _kept(shape.dtype).bytes)
-        distinct.append(totals)
-        for is_last in (False, True):
-            scan = _Scan(lowering, instruction, (arguments, distinct), (size, inner), is_forward, threads)
-            blocks = blocks_for(parts, 1)
+    by_threads = inner > 1 or not is_plain
+    threads = THREADS if by_threads else min(THREADS, max(WARP, 1 << (size - 1).bit_length()))
+    parts = 1
+    if is_plain and by_threads:
+        parts = max(1, min(size // _LEAST_PART, _MANY_THREADS // rows))
+    elif is_plain and rows < _FEW and size >= 4 * _PART:
+        parts = -(-size // _PART)
+    blocks = blocks_for(rows * parts, threads if by_threads else 1)
+    if parts > 1:
+        distinct.append(lowering.scratch(rows * parts * _kept(shape.dtype).bytes))
+    for is_last in (False, True) if parts > 1 else (True,):
+        scan = _Scan(lowering, instruction, (arguments, distinct), (size, inner), is_forward, threads)
+        if by_threads:
+            scan.by_threads(rows, parts, blocks, is_last)
+        elif parts > 1:
             scan.in_parts(rows, blocks, is_last)
-            lowering.launch(scan.kernel.finished(), blocks, distinct)
-        return
-    scan = _Scan(lowering, instruction, (arguments, distinct), (size, inner), is_forward, threads)
-    blocks = blocks_for(rows, threads if inner > 1 else 1)
-    if inner > 1:
-        scan.by_threads(rows, blocks)
-    else:
-        scan.by_blocks(rows, blocks)
-    lowering.launch(scan.kernel.finished(), blocks, distinct)
+        else:
+            scan.by_blocks(rows, blocks)
+        lowering.launch(scan.kernel.finished(), blocks, distinct)
 
 
 def _kept(dtype: DType) -> DType:
@@ -110,25 +124,44 @@ class _Scan:
         self._size, self._inner = extent
         self._is_forward = is_forward
         self._dtype = instruction.shape.dtype
-        self._opcode = plain_operator(instruction["to_apply"])
-        self._kept = _kept(self._dtype)
+        self._body = instruction["to_apply"]
+        is_plain = _is_plain(instruction)
+        self._opcode = plain_operator(self._body) if is_plain else ""
+        self._kept = _kept(self._dtype) if is_plain else self._dtype
         self._kind = types.register_type(self._kept)
-        self._identity = types.constant(identity_value(self._opcode, self._dtype), self._kept)
+        if is_plain:
+            self._identity = types.constant(identity_value(self._opcode, self._dtype), self._kept)
 
-    def by_threads(self, rows: int, blocks: int) -> None:
-        """A thread goes along its row."""
+    def by_threads(self, rows: int, parts: int, blocks: int, is_last: bool) -> None:
+        """A thread goes along its row, or along a part, of which one kernel has what it is together."""
         kernel, b = self.kernel, self._b
-        kernel.strategy = (
-            f"a thread along each of {rows} rows of {self._size}, of which each result is the next element's"
-        )
-        with kernel.each(rows, blocks, kernel.threads, kernel.thread) as row:
+        what = f"a thread along each of {rows} rows of {self._size}, of which each result is the next element's"
+        if parts > 1:
+            what = f"{'scans' if is_last else 'sums'} each of {parts} parts of {rows} rows of {self._size}, by threads"
+        kernel.strategy, length = what, -(-self._size // parts)
+        with kernel.each(rows * parts, blocks, kernel.threads, kernel.thread) as item:
+            row, part = (b.urem(item, I64(rows)), b.udiv(item, I64(rows))) if parts > 1 else (item, I64(0))
+            begin = b.mul(part, I64(length), flags=["nsw"])
+            end = least(b, b.add(begin, I64(length), flags=["nsw"]), I64(self._size))
             state = allocate(b, self._kind)
-            b.store(self._load(self._initial, I64(0)), state)
-            with strided(b, I64(0), I64(self._size), 1) as step:
+            b.store(self._load(self._initial, I64(0)) if is_last else self._identity, state)
+            if is_last and parts > 1:
+                with strided(b, I64(0), part, 1) as before:
+                    place = b.add(b.mul(before, I64(rows), flags=["nsw"]), row, flags=["nsw"])
+                    self._put(state, element_access.load(b, self._totals, self._kept, place))
+            with strided(b, begin, end, 1) as step:
                 place = self._place(row, step)
-                value = self._both(b.load(state, typ=self._kind), self._load(self._source, place))
-                b.store(value, state)
-                self._store(place, value)
+                value = self._put(state, self._load(self._source, place))
+                if is_last:
+                    self._store(place, value)
+            if not is_last:
+                element_access.store(b, self._totals, self._kept, item, b.load(state, typ=self._kind), exact=True)
+
+    def _put(self, state: ir.Value, element: Value) -> Value:
+        """What a slot and an element are together, which is in the slot then."""
+        value = self._both(self._b.load(state, typ=self._kind), element)
+        self._b.store(value, state)
+        return value
 
     def by_blocks(self, rows: int, blocks: int) -> None:
         """A block goes along its row, as many elements at a time as it has threads."""
@@ -229,6 +262,8 @@ class _Scan:
         return value
 
     def _both(self, x: Value, y: Value) -> Value:
+        if not self._opcode:
+            return apply(self._b, self._body, [x, y])[0]
         operator = Operator(self._opcode, self._kept, (self._kept, self._kept))
         return RULES[self._opcode](self._b, operator, x, y)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from llvmlite import ir
 
@@ -16,8 +17,13 @@ from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.llvm import element_access
+from xloom.llvm.loop import allocate
+from xloom.llvm.routine import repeat
 from xloom.llvm.scalar.promotion import apply_promoted
-from xloom.llvm.types import I64, element_pointer
+from xloom.llvm.types import I1, I64, Value, element_pointer, memory_type
+
+EXCHANGE = "exchange"
+"""What there is where no atomic operation is the computation: it is tried again while others come between."""
 
 
 @kernel("scatter")
@@ -25,8 +31,10 @@ def scatter(lowering: ThunkLowering, instruction: Instruction) -> None:
     """A copy of the operands where they are still read, and a launch."""
     plan, operation = ScatterPlan(instruction), atomic_operation(instruction)
     if not (operation or instruction["unique_indices"]):
-        lower_by_items(lowering, instruction)
-        return
+        if not has_any_order(instruction):
+            lower_by_items(lowering, instruction)
+            return
+        operation = EXCHANGE
     outputs = [lowering.output(k) for k in range(plan.count)]
     for k, output in enumerate(outputs):
         lowering.copy(output, lowering.operand(k))
@@ -43,6 +51,14 @@ def scatter(lowering: ThunkLowering, instruction: Instruction) -> None:
     with builder.each(total, blocks, THREADS, builder.thread) as item:
         _Element(builder, instruction, plan, pointers, operation).emit(item)
     lowering.launch(builder.finished(), blocks, arguments)
+
+
+def has_any_order(instruction: Instruction) -> bool:
+    """Whether updates may be put together in any order, of types that are compared and exchanged at once."""
+    plan, dtype = ScatterPlan(instruction), instruction._operands[0].shape.dtype
+    types = {i.shape.dtype for i in (instruction._operands[-1], *instruction["to_apply"].parameters)}
+    is_plain = plain_operator(instruction["to_apply"]) in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
+    return plan.count == 1 and types == {dtype} and is_plain and dtype.bits >= 16 and not dtype.is_complex
 
 
 def atomic_operation(instruction: Instruction) -> str:
@@ -111,6 +127,9 @@ class _Element:
     def _combine(self, target: ir.Value, update: ir.Value) -> None:
         b = self.b
         values = [element_access.load(b, p, t, update) for p, t in zip(self.updates, self.update_dtypes, strict=True)]
+        if self.operation == EXCHANGE:
+            self._exchange(target, values[0])
+            return
         if self.operation:
             address = element_pointer(b, self.targets[0], self.dtypes[0], target)
             b.atomic_rmw(self.operation, address, values[0], "monotonic")
@@ -120,3 +139,21 @@ class _Element:
         new = apply_promoted(b, body, [*old, *values], [*self.dtypes, *self.update_dtypes], self.dtypes)
         for pointer, dtype, value in zip(self.targets, self.dtypes, new, strict=True):
             element_access.store(b, pointer, dtype, target, value)
+
+    def _exchange(self, target: ir.Value, value: Value) -> None:
+        """Computes with what is there, until it still is when the result is put in its place."""
+        b, dtype, body = self.b, self.dtypes[0], self.instruction["to_apply"]
+        kind = ir.IntType(dtype.bits)
+        address = element_pointer(b, self.targets[0], dtype, target)
+        found, slot, is_done = allocate(b, kind), allocate(b, memory_type(dtype)), allocate(b, I1)
+        exchange = partial(b.cmpxchg, address, ordering="monotonic", failordering="monotonic")
+        b.store(b.extract_value(exchange(kind(0), kind(0)), 0), found)
+        b.store(I1(0), is_done)
+        with repeat(b, lambda: b.not_(b.load(is_done, typ=I1))):
+            old = b.load(found, typ=kind)
+            b.store(old, slot)
+            (new,) = apply_promoted(b, body, [element_access.load(b, slot, dtype, I64(0)), value], [dtype] * 2, [dtype])
+            element_access.store(b, slot, dtype, I64(0), new)
+            result = exchange(old, b.load(slot, typ=kind))
+            b.store(b.extract_value(result, 0), found)
+            b.store(b.extract_value(result, 1), is_done)

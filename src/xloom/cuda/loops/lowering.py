@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import BufferValue, dtype_of
+from xloom.codegen.buffer_values import BufferValue, dtype_of, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
-from xloom.codegen.loop_ir.nest import LoopNest, loaded_values
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, loaded_values
 from xloom.cuda.kernel import THREADS, DeviceKernel, KernelBuilder
 from xloom.cuda.loops.map_kernel import emit_map, map_blocks
 from xloom.cuda.loops.nest_code import NestCode
@@ -38,6 +38,7 @@ class NestLowering:
         in_order: bool = False,
     ):
         self._target, self._nest, self._scratch, self._in_order = target, nest, scratch, in_order
+        self._allocation_of = allocation_of
         found = [*loaded_values(nest), *(s.target for stage in nest.stages for s in stage.stores)]
         self._arguments: dict[BufferAllocation, int] = {}
         self._numbers: dict[BufferValue, int] = {}
@@ -65,8 +66,20 @@ class NestLowering:
 
     def _rows(self) -> list[Made]:
         kernel = RowKernel(self._nest, self._private_bytes())
+        if kernel.is_lopsided:
+            return self._by_stages()
         memory = [self._scratch(size) for size in kernel.scratch_sizes]
         return [self._kernel(kernel.emit, kernel.blocks, memory, kernel.threads)]
+
+    def _by_stages(self) -> list[Made]:
+        """The stages of few long rows, each of which all blocks share; what is in between is in memory."""
+        nest, made = self._nest, []
+        private = {v: self._scratch(leaf_shapes(v[0].shape)[v[1]].nbytes) for v, _ in self._private_bytes()}
+        for stage in nest.stages:
+            alone = LoopNest([], [LoopBody([*nest.outer, *stage.vars], stage.stores)])
+            place = lambda value: private.get(value) or self._allocation_of(value)  # noqa: E731
+            made += NestLowering(self._target, alone, place, self._scratch).made()
+        return made
 
     def _reduction(self, kernels: ReductionKernels) -> list[Made]:
         memory = [self._scratch(size) for size in kernels.scratch_sizes]

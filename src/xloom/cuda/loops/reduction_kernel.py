@@ -32,8 +32,8 @@ SHORT = 8
 """Elements of a result that one thread takes."""
 OF_A_WARP = 1024
 """Elements of a result that a warp takes, at most; for more there is a block."""
-OF_A_BLOCK = 1 << 14
-"""Elements that a block takes, at most, where there are too few results for all multiprocessors."""
+OF_A_BLOCK = 1 << 12
+"""Elements that a block takes, at least, where there are too few results for all multiprocessors."""
 FEW_RESULTS = 128
 """Blocks that keep all multiprocessors busy."""
 MOST_PARTS = 256

@@ -14,10 +14,12 @@ from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.cuda.kernel import SHARED_BYTES, THREADS, WARP, blocks_for, strided
 from xloom.cuda.loops.map_kernel import emit_items, map_width
 from xloom.cuda.loops.nest_code import NestCode
-from xloom.cuda.loops.reduction_kernel import SHORT, accumulated, neighbours, store_results
+from xloom.cuda.loops.reduction_kernel import FEW_RESULTS, SHORT, accumulated, neighbours, store_results
 from xloom.cuda.loops.thread_reduction import BlockReduction, combine_states, started, values_of
 from xloom.llvm.types import I8, I64
 
+_LONG = 1 << 14
+"""Elements of a row that are too many for a block, where there are too few rows for all multiprocessors."""
 _FOR_REDUCTIONS = 8 << 10
 """Shared memory that is left for reductions."""
 
@@ -31,6 +33,8 @@ class RowKernel:
         self._private = code_bytes
         self._outer, self._gone = merged(nest.stages, list(nest.outer))
         self.rows = math.prod(v.size for v in self._outer)
+        self.longest = max(_extent(stage) for stage in nest.stages)
+        """Iterations of a stage, for a row."""
         self.threads = self._threads()
         self.blocks = blocks_for(self.rows, 1)
         used, self._in_scratch = _FOR_REDUCTIONS, []
@@ -39,6 +43,11 @@ class RowKernel:
                 self._in_scratch.append((value, -(-nbytes // 64) * 64))
             else:
                 used += nbytes
+
+    @property
+    def is_lopsided(self) -> bool:
+        """Whether a few blocks would have all to do, for long."""
+        return self.rows < FEW_RESULTS and self.longest >= _LONG
 
     @property
     def scratch_sizes(self) -> list[int]:
@@ -69,8 +78,7 @@ class RowKernel:
 
     def _threads(self) -> int:
         """A warp for short rows, and more for longer ones."""
-        longest = max(_extent(stage) for stage in self.nest.stages)
-        return min(THREADS, max(WARP, 1 << max(0, (longest // 4 - 1)).bit_length()))
+        return min(THREADS, max(WARP, 1 << max(0, (self.longest // 4 - 1)).bit_length()))
 
     def _stage(self, code: NestCode, stage: LoopBody) -> None:
         kernel = code.kernel
