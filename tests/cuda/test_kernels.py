@@ -108,7 +108,7 @@ def test_cumulative_windows_of_any_computation_take_linear_time(dims, window):
 ])  # fmt: skip
 def test_few_cumulative_columns_are_scanned_in_parts(dtype, rows, name, start):
     executable = agrees(cumulative(dtype, rows, 3, 0, name, start))
-    assert strategies(executable)[0] == f"sums each of {rows // 32} parts of 3 rows of {rows}, by threads"
+    assert strategies(executable)[0] == f"sums each of {rows // 64} parts of 3 rows of {rows}, by threads"
 
 
 def test_indices_outside_and_unique_ones():

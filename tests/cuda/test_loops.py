@@ -35,7 +35,7 @@ def test_types(dtype):
         ((50, 101), 1, "32 lanes for each of 50"),
         ((3, 5000), 1, "1 blocks for each of 3"),
         ((3, 5001), 1, "1 blocks for each of 3"),
-        ((2, 40000), 1, "2 blocks for each of 2"),
+        ((2, 40000), 1, "9 blocks for each of 2"),
         ((100, 70), 0, "8 threads for each of 70 columns"),
         ((6000, 33), 0, "8 threads for each of 33 columns of 6000 elements, in 11 parts"),
     ],

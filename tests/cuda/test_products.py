@@ -11,7 +11,7 @@ from xloom.cuda.kernels import tensor_core_tiles
 ROWS_BY_COLUMNS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "c64", "s8"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "c64", "u8"])
 def test_tiles_of_threads(dtype):
     executable = agrees(
         f"ENTRY e {{ x = {dtype}[70,20] parameter(0) y = {dtype}[20,65] parameter(1) "
@@ -79,6 +79,33 @@ def test_floats_of_8_bits_are_multiplied_as_wider_ones(left, right, result):
         f"ROOT d = {result}[70,72] dot(x, y), {ROWS_BY_COLUMNS} }}"
     )
     assert "by tensor cores" in strategies(executable)[-1]
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("converts", [False, True])
+def test_tensor_cores_multiply_s8_with_sums_in_s32(layout, converts):
+    """Elements along the sums lie together, or are moved so; 37 of them are no multiple of what is copied at once."""
+    generator = np.random.default_rng(0)
+    for m, n, k in ((72, 80, 136), (70, 67, 37)):
+        text = product("s8", m, n, k, "s32", layout)
+        if converts:
+            text = text.replace("s8[", "s32[").replace("dot(p0, p1)", "dot(c0, c1)")
+            for number in range(2):
+                kind = f"p{number} = s32["
+                dims = text.partition(kind)[2].partition("]")[0]
+                wide = f"p{number} = s8[{dims}] parameter({number}) c{number} = s32[{dims}] convert(p{number})"
+                text = text.replace(f"p{number} = s32[{dims}] parameter({number})", wide)
+        module = xl.parse(text)
+        given = [generator.integers(-128, 128, p.shape.dims).astype(np.int8) for p in module.entry.parameters]
+        assert "by tensor cores (s8)" in strategies(agrees(module, *given))[-1]
+
+
+def test_tensor_cores_multiply_s8_of_convolutions():
+    executable = agrees(
+        "ENTRY e { x = s8[1,9,9,32] parameter(0) k = s8[24,3,3,32] parameter(1) ROOT c = s32[1,9,9,24] "
+        "convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_o01i->b01f }"
+    )
+    assert "by tensor cores (s8)" in strategies(executable)[-1]
 
 
 @pytest.mark.parametrize(("m", "n", "how"), [

@@ -24,7 +24,12 @@ START, RESUME, DESTROY = "xloom_start", "xloom_resume", "xloom_destroy"
 _NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\n'
 _REGISTERS = {"tid.x": at.THREAD, "ctaid.x": at.BLOCK, "ntid.x": at.THREADS, "nctaid.x": at.BLOCKS, "laneid": at.LANE}
 _FIXED_REGISTERS = {"tid.y": 0, "tid.z": 0, "ctaid.y": 0, "ctaid.z": 0, "ntid.y": 1, "ntid.z": 1, "warpsize": 32}
-_PRODUCTS = {"m16n8k16.row.col.bf16": "bf16", "m16n8k16.row.col.f32.f32": "f16", "m16n8k8.row.col.tf32": "tf32"}
+_PRODUCTS = {
+    "m16n8k16.row.col.bf16": "bf16",
+    "m16n8k16.row.col.f32.f32": "f16",
+    "m16n8k8.row.col.tf32": "tf32",
+    "m16n8k32.row.col.s8": "s8",
+}
 """The element types of products of tiles, by the ends of their names."""
 _BYTES = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
 
@@ -297,7 +302,7 @@ class _Rewriting:
         words = [o if o.startswith("i32") else f"i32 {self._cast('bitcast', o, 'i32')}" for o in operands[:-4]]
         self._meet(line, "i32 -1", words)
         sums = ", ".join(operands[-4:])
-        result = "{ float, float, float, float }"
+        result = "{ i32, i32, i32, i32 }" if kind == "s8" else "{ float, float, float, float }"
         self._out.append(f"  {name} = call {result} @xloom_mma_{kind}(ptr %context, {sums})")
 
     def _assembly(self, line: str, name: str | None, kind: str, code: str, arguments: str) -> None:
@@ -483,4 +488,5 @@ declare void @xloom_copy_wait(ptr, ptr, i32)
 declare { float, float, float, float } @xloom_mma_bf16(ptr, float, float, float, float)
 declare { float, float, float, float } @xloom_mma_f16(ptr, float, float, float, float)
 declare { float, float, float, float } @xloom_mma_tf32(ptr, float, float, float, float)
+declare { i32, i32, i32, i32 } @xloom_mma_s8(ptr, i32, i32, i32, i32)
 """

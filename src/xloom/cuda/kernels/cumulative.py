@@ -59,8 +59,8 @@ def _is_plain(instruction: Instruction) -> bool:
 
 _PART = 8 * THREADS
 """Elements of a part that a block scans."""
-_LEAST_PART = 32
-"""Of one that a thread scans, at least."""
+_LEAST_PART, _LONG = 64, 256
+"""Of one that a thread scans, at least; and of a row that is worth a second launch."""
 _MANY_THREADS = 1 << 16
 """That keep all multiprocessors busy."""
 _FEW = 128
@@ -80,7 +80,7 @@ def scan_along(lowering: ThunkLowering, instruction: Instruction, axis: int) -> 
     by_threads = inner > 1 or not is_plain
     threads = THREADS if by_threads else min(THREADS, max(WARP, 1 << (size - 1).bit_length()))
     parts = 1
-    if is_plain and by_threads:
+    if is_plain and by_threads and size >= _LONG:
         parts = max(1, min(size // _LEAST_PART, _MANY_THREADS // rows))
     elif is_plain and rows < _FEW and size >= 4 * _PART:
         parts = -(-size // _PART)

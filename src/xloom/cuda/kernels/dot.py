@@ -6,7 +6,7 @@ from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.cuda.kernel import KernelBuilder, blocks_for
 from xloom.cuda.kernels import kernel
 from xloom.cuda.kernels.product import Product
-from xloom.cuda.kernels.tensor_core_tiles import TensorCoreTiles, tensor_core_kind
+from xloom.cuda.kernels.tensor_core_tiles import TensorCoreTiles, suits, tensor_core_kind
 from xloom.cuda.kernels.thread_tiles import ThreadTiles
 from xloom.cuda.kernels.warpgroup_tiles import WarpgroupTiles, cut_for
 from xloom.cuda.lowering import ThunkLowering
@@ -25,6 +25,7 @@ def dot(lowering: ThunkLowering, instruction: Instruction) -> None:
         lowering.nest(nest_for([[instruction]], ()))
         return
     kind = tensor_core_kind(instruction)
+    kind = kind if suits(product, kind) else ""
     cut = cut_for(product, kind, lowering.target) if kind else None
     if cut:
         tiles = WarpgroupTiles(instruction, product, kind, cut)

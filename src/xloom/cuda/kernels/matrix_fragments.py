@@ -48,7 +48,10 @@ class Fragments:
         b, slices = self._b, self._slices
         number, row = b.lshr(self._lane, I64(3)), b.and_(self._lane, I64(7))
         bits = [b.and_(number, I64(1)), b.lshr(number, I64(1))]
-        lines, depths = (b.mul(bit, I64(8), flags=["nsw", "nuw"]) for bit in (bits[line_bit], bits[1 - line_bit]))
+        # a row of a matrix has 16 bytes, which of s8 are 16 elements along k
+        deep = 16 if self._kind == "s8" else 8
+        lines, depths = bits[line_bit], bits[1 - line_bit]
+        lines, depths = (b.mul(x, I64(n), flags=["nsw", "nuw"]) for x, n in ((lines, 8), (depths, deep)))
         if slices.is_deep:
             lines = b.add(lines, row, flags=["nsw", "nuw"])
         else:

@@ -61,14 +61,14 @@ class Operand:
 
     @property
     def aligned(self) -> int:
-        """How many elements that lie together can be loaded at once, wherever one begins: 8 or less."""
+        """How many elements that lie together can be loaded at once, wherever one begins: 16 or less."""
         along = self.depth if self.is_deep else self.own
         if not along or along[-1][1] != 1:
             return 1
         others = [*self.batch, *self.own, *self.depth]
         others.remove(along[-1])
         steps = [*(stride for _, stride in others), *(window.step for window in self.windows)]
-        return math.gcd(8, self.first, along[-1][0], *steps)
+        return math.gcd(16, self.first, along[-1][0], *steps)
 
     def place(self, b: ir.IRBuilder, at: ir.Value, deep: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
         """Where the element at numbers of the own dimension and of k is, and the conditions on which there is one."""

@@ -46,8 +46,9 @@ def store_pair(
     batch: ir.Value,
     place: tuple[ir.Value, ir.Value],
     pair: Sequence[ir.Value],
+    kept: DType = f32,
 ) -> None:
-    """Two neighbours of the output (f32), of a row and an even column, where they are inside."""
+    """Two neighbours of the output (of type `kept`), of a row and an even column, where they are inside."""
     row, column = place
     is_row = b.icmp_signed("<", row, I64(product.m))
     if product.has_pairs:
@@ -56,7 +57,7 @@ def store_pair(
         with b.if_then(b.and_(is_row, b.icmp_signed("<", column, I64(product.n)))):
             vector = ir.Constant(kind, ir.Undefined)
             for lane, value in enumerate(pair):
-                value = value if dtype is f32 else narrow(b, value, dtype)
+                value = value if dtype is kept else narrow(b, value, dtype)
                 vector = b.insert_element(vector, value, I32(lane))
             address = b.gep(pointer, [index], inbounds=True, source_etype=memory_type(dtype))
             b.store(vector, address, align=2 * dtype.bytes)
@@ -65,4 +66,4 @@ def store_pair(
         inside = b.and_(is_row, b.icmp_signed("<", column, I64(product.n - lane)))
         with b.if_then(inside):
             index = product.output_index(b, batch, row, b.add(column, I64(lane), flags=["nsw"]))
-            element_access.store(b, pointer, dtype, index, converted(b, value, f32, dtype), exact=True)
+            element_access.store(b, pointer, dtype, index, converted(b, value, kept, dtype), exact=True)

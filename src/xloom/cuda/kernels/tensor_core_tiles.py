@@ -1,12 +1,14 @@
 """Products by tensor cores: each warp of a block has a part of the tile, of products of 16 x 8 elements (mma).
 
+The sums are in f32, those of s8 in s32.
+
 Some slices of both operands are in shared memory: one is multiplied while the next are on their way, with one barrier
 for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -19,15 +21,14 @@ from xloom.cuda.kernels.product import Product
 from xloom.cuda.kernels.product_tile import TileOrder, store_pair
 from xloom.cuda.kernels.split_sums import SplitSums
 from xloom.cuda.kernels.staged_slices import SliceShape, StagedSlices, pipelined
-from xloom.hlo.dtype import bf16, f16, f32
+from xloom.hlo.dtype import DType, bf16, f16, f32, s8, s32
 from xloom.hlo.instruction import Instruction
-from xloom.llvm.types import FLOAT, HALF, I16, I32, I64
+from xloom.llvm.types import HALF, I8, I16, I32, I64, constant, register_type
 
 DEPTH = 32
-"""Elements along k of a slice."""
+"""Elements along k of a slice; twice as many of s8."""
 _ROWS, _COLUMNS = 16, 8
 """Of one instruction's output."""
-_RESULT = ir.LiteralStructType([FLOAT] * 4)
 _MOST_SLICES, _SLICE_BYTES = 4, 44 << 10
 """How many slices there are at once, as long as they have room beside another."""
 
@@ -47,10 +48,35 @@ LARGE = Cut(128, 128, 32, 64)
 _MANY = 64
 
 
+class _Kind(NamedTuple):
+    """An element type: its bits in memory, the depth of one instruction and its name, its operands and its sums."""
+
+    element: ir.IntType
+    deep: int
+    name: str
+    operand: ir.Type
+    kept: DType
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "bf16": _Kind(I16, 16, "m16n8k16.row.col.bf16", I32, f32),
+    "f16": _Kind(I16, 16, "m16n8k16.row.col.f32.f32", ir.VectorType(HALF, 2), f32),
+    "tf32": _Kind(I32, 8, "m16n8k8.row.col.tf32", I32, f32),
+    "s8": _Kind(I8, 32, "m16n8k32.row.col.s8", I32, s32),
+}
+
+
+def suits(product: Product, kind: str) -> bool:
+    """Whether a product's operands lie as tensor cores read them: elements of s8 along k, since none are turned."""
+    return kind != "s8" or (product.lhs.is_deep and product.rhs.is_deep)
+
+
 def tensor_core_kind(instruction: Instruction) -> str:
-    """The element type by which tensor cores do a product: bf16, f16, tf32; empty where they would lose digits."""
+    """The element type by which tensor cores do a product: bf16, f16, tf32, s8; empty where they would lose digits."""
     types = {o.shape.dtype for o in instruction._operands}
     result = instruction.shape.dtype
+    if types == {s8}:
+        return "s8" if result is s32 else ""
     for kind in (bf16, f16):
         if types == {kind} and result in (bf16, f16, f32):
             return kind.name
@@ -62,16 +88,17 @@ class TensorCoreTiles:
     """The code of a block, and how many there are."""
 
     def __init__(self, instruction: Instruction, product: Product, kind: str):
-        self.product, self.kind = product, kind
+        self.product, self.kind, self._how = product, kind, _KINDS[kind]
         many = product.batch * (product.m // LARGE.rows) * (product.n // LARGE.columns) >= _MANY
         self.cut = LARGE if many and kind != "tf32" else SMALL
         self.order = TileOrder(product, self.cut.rows, self.cut.columns)
         self.threads = WARP * (self.cut.rows // self.cut.part_rows) * (self.cut.columns // self.cut.part_columns)
-        self.element = I32 if kind == "tf32" else I16
-        nbytes = (self.cut.rows + self.cut.columns) * (DEPTH + 8) * self.element.width // 8
+        self.element = self._how.element
+        self.depth = 2 * DEPTH if kind == "s8" else DEPTH
+        nbytes = (self.cut.rows + self.cut.columns) * (self.depth + 8) * self.element.width // 8
         self.slices = max(2, min(_MOST_SLICES, _SLICE_BYTES // nbytes))
-        self.sums = SplitSums.of(self.order.count, product, DEPTH, f32)
-        self.dtype = instruction.shape.dtype if self.sums.parts == 1 else f32
+        self.sums = SplitSums.of(self.order.count, product, self.depth, self._how.kept)
+        self.dtype = instruction.shape.dtype if self.sums.parts == 1 else self._how.kept
 
     @property
     def count(self) -> int:
@@ -82,15 +109,14 @@ class TensorCoreTiles:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
         b, product, cut = kernel.b, self.product, self.cut
         kernel.tensor_cores, kernel.resident_blocks = self.kind, 2 if self.cut is LARGE else 0
-        kernel.strategy = (
-            f"tiles of {cut.rows} x {cut.columns} by tensor cores ({self.kind}), {DEPTH} deep, {self.slices} at a time"
-        )
+        how = f"by tensor cores ({self.kind}), {self.depth} deep, {self.slices} at a time"
+        kernel.strategy = f"tiles of {cut.rows} x {cut.columns} {how}"
         share = self.sums.share(b, kernel.block, pointers[2])
         batch, first = self.order.place(b, share.tile)
         operands = [
             StagedSlices(
                 OperandLines(kernel, operand, pointer, (start, size, product.k), batch, self.element),
-                SliceShape(length, DEPTH, self.slices),
+                SliceShape(length, self.depth, self.slices),
             )
             for operand, pointer, start, length, size in zip(
                 (product.lhs, product.rhs),
@@ -107,10 +133,10 @@ class TensorCoreTiles:
             b.mul(b.urem(kernel.warp, I64(warps)), I64(cut.part_columns)),
         ]
         across, down = cut.part_columns // _COLUMNS, cut.part_rows // _ROWS
-        sums = [[[_zero(b) for _ in range(4)] for _ in range(across)] for _ in range(down)]
+        sums = [[[_zero(b, self._how.kept) for _ in range(4)] for _ in range(across)] for _ in range(down)]
         fragments = [Fragments(kernel, slices, start, self.kind) for slices, start in zip(operands, part, strict=True)]
         with pipelined(kernel, operands, share.span) as buffer:
-            for k in range(0, DEPTH, 8 if self.kind == "tf32" else 16):
+            for k in range(0, self.depth, self._how.deep):
                 left = fragments[0].left(buffer, k, down)
                 right = fragments[1].right(buffer, k, across)
                 for i in range(down):
@@ -125,23 +151,21 @@ class TensorCoreTiles:
                     place = b.add(b.mul(within, I64(2), flags=["nsw"]), I64(j * _COLUMNS), flags=["nsw"])
                     place = b.add(corner[1], place, flags=["nsw"])
                     pair = [accumulator.get() for accumulator in sums[i][j][2 * half : 2 * half + 2]]
-                    store_pair(b, product, self.dtype, share.output, batch, (at, place), pair)
+                    store_pair(b, product, self.dtype, share.output, batch, (at, place), pair, self._how.kept)
 
     def _multiply(self, b: ir.IRBuilder, sums: list[Accumulator], left: list[ir.Value], right: list[ir.Value]) -> None:
-        name, kind = {
-            "bf16": ("m16n8k16.row.col.bf16", I32),
-            "f16": ("m16n8k16.row.col.f32.f32", ir.VectorType(HALF, 2)),
-            "tf32": ("m16n8k8.row.col.tf32", I32),
-        }[self.kind]
-        words = [w if kind is I32 else b.bitcast(w, kind) for w in (*left, *right)]
-        full, signature = f"llvm.nvvm.mma.{name}", ir.FunctionType(_RESULT, [kind] * len(words) + [FLOAT] * 4)
+        how, register = self._how, register_type(self._how.kept)
+        words = [w if how.operand is I32 else b.bitcast(w, how.operand) for w in (*left, *right)]
+        result = ir.LiteralStructType([register] * 4)
+        full = f"llvm.nvvm.mma.{how.name}"
+        signature = ir.FunctionType(result, [*[how.operand] * len(words), *[register] * 4])
         function = b.module.globals.get(full) or ir.Function(b.module, signature, full)
-        result = b.call(function, [*words, *(a.get() for a in sums)])
+        made = b.call(function, [*words, *(a.get() for a in sums)])
         for number, accumulator in enumerate(sums):
-            accumulator.set(b.extract_value(result, number))
+            accumulator.set(b.extract_value(made, number))
 
 
-def _zero(b: ir.IRBuilder) -> Accumulator:
-    accumulator = Accumulator(b, Representation(f32))
-    accumulator.set(FLOAT(0.0))
+def _zero(b: ir.IRBuilder, dtype: DType) -> Accumulator:
+    accumulator = Accumulator(b, Representation(dtype))
+    accumulator.set(constant(0, dtype))
     return accumulator
