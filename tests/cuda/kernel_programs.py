@@ -130,6 +130,25 @@ def convolution(dtype: str, side: int, features: int, outputs: int, stride: int 
     )
 
 
+def convolution_gradient(dtype: str, side: int, features: int, outputs: int, stride: int = 1) -> str:
+    """What the gradient of `convolution` by its pictures is: taps are turned, and what it has is spread by a stride."""
+    out = -(-side // stride)
+    low, high = 1, side + 1 - (out - 1) * stride - 1
+    window = f"size=3x3 pad={low}_{high}x{low}_{high} lhs_dilate={stride}x{stride} rhs_reversal=1x1"
+    return entry(
+        [f"{dtype}[2,{out},{out},{outputs}]", f"{dtype}[3,3,{features},{outputs}]"],
+        f"c = {dtype}[2,{side},{side},{features}] convolution(p0, p1), window={{{window}}}, dim_labels=b01f_01oi->b01f",
+    )
+
+
+def top_k(dtype: str, rows: int, columns: int, k: int, is_largest: bool = True) -> str:
+    """The first k of each row in order, and where they are."""
+    return entry(
+        [f"{dtype}[{rows},{columns}]"],
+        f"t = ({dtype}[{rows},{k}], s32[{rows},{k}]) topk(p0), k={k}, largest={str(is_largest).lower()}",
+    )
+
+
 def cumulative(dtype: str, rows: int, columns: int, axis: int, name: str = "add", start: str = "0") -> str:
     """Sums, or what `name` is, of all elements up to each."""
     matrix, sizes, pads = f"{dtype}[{rows},{columns}]", [1, 1], ["0_0", "0_0"]
@@ -306,6 +325,7 @@ ROWS: Mapping[str, str] = {
     "long softmax": softmax("f32", 64, 8192),
     "bf16 softmax": softmax("bf16", 64, 1024),
     "layer norm": layer_norm(256, 768),
+    "few long rows": softmax("f32", 4, 50000),
 }
 TRANSPOSES: Mapping[str, str] = {
     "f32 transpose": transpose("f32", 640, 320),
@@ -328,19 +348,31 @@ PRODUCTS: Mapping[str, str] = {
     "tf32 product": product("f32", 256, 256, 256, layout="nn", algorithm=TF32),
     "tf32 product, nt": product("f32", 256, 256, 256, layout="nt", algorithm=TF32),
     "attention scores": batched_product("bf16", 12, 256, 256, 64),
+    "s8 product": product("s8", 256, 256, 256, "s32", "nt"),
+    "large s8 product": product("s8", 2048, 2048, 512, "s32", "nt"),
+    "long sums": product("bf16", 64, 64, 8192, "f32", "tn"),
+    "long f32 sums": product("f32", 64, 64, 8192, "f32", "tn"),
     "one row": product("f32", 1, 512, 1024),
+    "one bf16 row": product("bf16", 1, 512, 1024),
+    "one bf16 column": product("bf16", 512, 1, 2048),
     "convolution": convolution("f32", 28, 32, 64),
     "bf16 convolution": convolution("bf16", 28, 32, 64),
     "bf16 convolution in steps": convolution("bf16", 28, 32, 64, stride=2),
+    "gradient of a convolution": convolution_gradient("f32", 28, 64, 64),
+    "gradient of a bf16 convolution": convolution_gradient("bf16", 28, 32, 64),
+    "gradient of a bf16 convolution in steps": convolution_gradient("bf16", 28, 32, 64, stride=2),
 }
 OTHERS: Mapping[str, str] = {
     "pooling": pooled(28, 32),
     "cumulative sum": cumulative("f32", 8, 5000, 1),
     "cumulative sum of columns": cumulative("f32", 500, 512, 0),
     "cumulative maximum": cumulative("f32", 8, 5000, 1, "maximum", "-inf"),
+    "cumulative sum of few columns": cumulative("f32", 4000, 64, 0),
     "sort": sort("f32", 4, 1000),
     "s32 sort": sort("s32", 1, 5000),
     "scatter": scatter("f32", 1000, 64, 512),
+    "bf16 scatter": scatter("bf16", 1000, 64, 512),
+    "first of rows": top_k("f32", 16, 1000, 8),
     "unique scatter": scatter("bf16", 1000, 64, 512, unique=True),
     "transform": transform("FFT", (64, 1024)),
     "f64 transform": transform("FFT", (64, 1024), is_wide=True),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -36,6 +37,12 @@ OF_A_BLOCK = 1 << 12
 """Elements that a block takes, at least, where there are too few results for all multiprocessors."""
 FEW_RESULTS = 128
 """Blocks that keep all multiprocessors busy."""
+_FEW_COLUMNS = 512
+"""The same of columns: threads load single elements there, of which there are fewer bytes on their way at once."""
+_LEAST_COLUMNS = 4
+"""Of which neighbours are loaded by neighbouring threads."""
+_FEW_PARTS = 8
+"""That a thread puts together by itself."""
 MOST_PARTS = 256
 _MOST_STATE = 160
 """Bytes of a thread's accumulators that shared memory has room for, of all threads of a block."""
@@ -52,7 +59,7 @@ class ReductionPlan:
     gone: tuple[Var, ...]
     """Loops that are a part of another one."""
     width: int = 1
-    """Lanes for each result of a warp."""
+    """Lanes for each result of a warp; or columns side by side."""
     each: int = 1
     """Neighbours that a thread takes at once."""
     parts: int = 1
@@ -88,10 +95,10 @@ def reduction_plan(stage: LoopBody, reductions: Sequence[Reduction]) -> Reductio
     nbytes = sum(representation_of(f, k).kept.bytes for f in reductions for k in range(len(f.inits)))
     if across > along and count >= WARP and nbytes > _MOST_STATE:
         return ReductionPlan("thread", results, reduced, gone)
-    if across > along and count >= WARP:
-        groups = -(-count // WARP)
-        parts = _parts(extent, groups, THREADS // WARP * 64)
-        return ReductionPlan("columns", results, reduced, gone, parts=parts)
+    if across > along and count >= _LEAST_COLUMNS and nbytes <= _MOST_STATE:
+        width = min(WARP, 1 << (count - 1).bit_length())
+        parts = _parts(extent, -(-count // width), THREADS // width * 64, _FEW_COLUMNS)
+        return ReductionPlan("columns", results, reduced, gone, width=width, parts=parts)
     each = neighbours(reductions, reduced)
     if extent <= OF_A_WARP:
         width = min(WARP, 1 << max(1, (extent // each - 1).bit_length() - 1))
@@ -120,10 +127,10 @@ def _is_divisible(reduction: Reduction) -> bool:
     return True
 
 
-def _parts(extent: int, groups: int, least: int) -> int:
-    if groups >= FEW_RESULTS or extent < 2 * least:
+def _parts(extent: int, groups: int, least: int, few: int = FEW_RESULTS) -> int:
+    if groups >= few or extent < 2 * least:
         return 1
-    return min(MOST_PARTS, extent // least, -(-FEW_RESULTS // groups))
+    return min(MOST_PARTS, extent // least, -(-few // groups))
 
 
 class ReductionKernels:
@@ -145,7 +152,7 @@ class ReductionKernels:
         if plan.kind == "block":
             return blocks_for(plan.count * plan.parts, 1)
         if plan.kind == "columns":
-            return blocks_for(-(-plan.count // WARP) * plan.parts, 1)
+            return blocks_for(-(-plan.count // plan.width) * plan.parts, 1)
         return blocks_for(-(-plan.count * plan.width // WARP), THREADS // WARP)
 
     @property
@@ -162,42 +169,57 @@ class ReductionKernels:
         {"warp": self._warps, "block": self._blocks, "columns": self._columns}[self.plan.kind](code, scratch)
 
     def emit_join(self, code: NestCode, scratch: Sequence[ir.Value]) -> None:
-        """The second kernel, which puts parts together: a thread a result."""
+        """The second kernel, which puts parts together: a thread a result, or the lanes of a warp."""
         plan, elements, b, kernel = self.plan, code.elements, code.kernel.b, code.kernel
         kernel.strategy = f"puts {plan.parts} parts of each of {plan.count} results together"
         elements.unbind(plan.gone)
-        with kernel.each(plan.count, self.join_blocks, kernel.threads, kernel.thread) as item:
-            states = started(elements, self.reductions, identity=False)
+        width = self._join_lanes
+        with self._each_result(code, width, self.join_blocks) as (row, safe, lane):
+            states = started(elements, self.reductions)
             memory = SharedStates(kernel, self.reductions, states, scratch)
-            first = b.mul(item, I64(plan.parts), flags=["nsw"])
-            with strided(b, I64(0), I64(plan.parts), 1) as part, elements.scope():
+            first = b.mul(safe, I64(plan.parts), flags=["nsw"])
+            with strided(b, lane, I64(plan.parts), width) as part, elements.scope():
                 combine_states(elements, self.reductions, states, memory.read(b.add(first, part)))
-            self._store(code, item, states)
+            if width > 1:
+                combine_lanes(kernel, elements, self.reductions, states, width)
+            with b.if_then(self._is_result(b, row, lane, width)):
+                self._finish(code, safe, states)
+
+    @property
+    def _join_lanes(self) -> int:
+        return WARP if self.plan.parts > _FEW_PARTS else 1
 
     @property
     def join_blocks(self) -> int:
         """Of the second kernel."""
-        return blocks_for(self.plan.count, THREADS)
+        return blocks_for(self.plan.count * self._join_lanes, THREADS)
+
+    @contextmanager
+    def _each_result(self, code: NestCode, width: int, blocks: int) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
+        """Each `width` lanes' result, one that there is in any case, and the lane: those beyond do the last one's."""
+        plan, kernel, b = self.plan, code.kernel, code.kernel.b
+        per_block = kernel.threads // width
+        with kernel.each_row(plan.count, blocks, per_block) as first:
+            row = b.add(first, b.udiv(kernel.thread, I64(width)), flags=["nsw"])
+            safe = row if plan.count % per_block == 0 else intrinsic(b, "smin", row, I64(plan.count - 1))
+            yield row, safe, b.and_(kernel.thread, I64(width - 1))
+
+    def _is_result(self, b: ir.IRBuilder, row: ir.Value, lane: ir.Value, width: int) -> ir.Value:
+        """Whether a lane has a result to store."""
+        is_first = b.icmp_signed("==", lane, I64(0))
+        if self.plan.count % (THREADS // width) == 0:
+            return is_first
+        return b.and_(is_first, b.icmp_signed("<=", row, I64(self.plan.count - 1)))
 
     # -- by rows
     def _warps(self, code: NestCode, scratch: Sequence[ir.Value]) -> None:
         plan, kernel, b, elements = self.plan, code.kernel, code.kernel.b, code.elements
-        per_warp = WARP // plan.width
-        per_block = per_warp * (kernel.threads // WARP)
         kernel.strategy = f"{plan.width} lanes for each of {plan.count} results of {plan.extent} elements"
-        with kernel.each_row(plan.count, self.blocks, per_block) as first:
-            within = b.udiv(kernel.thread, I64(plan.width))
-            row = b.add(first, within, flags=["nsw"])
-            last = I64(plan.count - 1)  # lanes beyond it do the same as the last ones
-            safe = row if plan.count % per_block == 0 else intrinsic(b, "smin", row, last)
-            lane = b.and_(kernel.thread, I64(plan.width - 1))
+        with self._each_result(code, plan.width, self.blocks) as (row, safe, lane):
             with code.at(plan.results, safe, plan.count):
                 states = self._accumulated(code, lane, plan.width, plan.items)
                 combine_lanes(kernel, elements, self.reductions, states, plan.width)
-            is_first = b.icmp_signed("==", lane, I64(0))
-            if safe is not row:
-                is_first = b.and_(is_first, b.icmp_signed("<=", row, last))
-            with b.if_then(is_first):
+            with b.if_then(self._is_result(b, row, lane, plan.width)):
                 self._finish(code, safe, states)
 
     def _blocks(self, code: NestCode, scratch: Sequence[ir.Value]) -> None:
@@ -217,26 +239,27 @@ class ReductionKernels:
     # -- by columns
     def _columns(self, code: NestCode, scratch: Sequence[ir.Value]) -> None:
         plan, kernel, b, elements = self.plan, code.kernel, code.kernel.b, code.elements
-        rows = kernel.threads // WARP
-        groups = -(-plan.count // WARP)
+        width, rows = plan.width, kernel.threads // plan.width
+        groups = -(-plan.count // width)
+        lane, line = b.and_(kernel.thread, I64(width - 1)), b.udiv(kernel.thread, I64(width))
         kernel.strategy = (
             f"{rows} threads for each of {plan.count} columns of {plan.extent} elements, in {plan.parts} parts"
         )
         with kernel.each_row(groups * plan.parts, self.blocks) as item:
             group, part = b.udiv(item, I64(plan.parts)), b.urem(item, I64(plan.parts))
-            column = b.add(b.mul(group, I64(WARP)), kernel.lane, flags=["nsw"])
+            column = b.add(b.mul(group, I64(width)), lane, flags=["nsw"])
             last = I64(plan.count - 1)
-            safe = column if plan.count % WARP == 0 else intrinsic(b, "smin", column, last)
+            safe = column if plan.count % width == 0 else intrinsic(b, "smin", column, last)
             begin, end = _part(b, part, plan.extent, plan.parts)
             with code.at(plan.results, safe, plan.count):
-                states = self._accumulated(code, b.add(begin, kernel.warp), rows, end)
+                states = self._accumulated(code, b.add(begin, line), rows, end)
                 memory = SharedStates.in_shared_memory(kernel, self.reductions, states, kernel.threads)
                 memory.write(states, kernel.thread)
                 kernel.barrier()
-                is_first = b.icmp_signed("==", kernel.warp, I64(0))
+                is_first = b.icmp_signed("==", line, I64(0))
                 with b.if_then(is_first), elements.scope():
                     for row in range(1, rows):
-                        others = memory.read(b.add(kernel.lane, I64(row * WARP)))
+                        others = memory.read(b.add(lane, I64(row * width)))
                         combine_states(elements, self.reductions, states, others)
                 if groups * plan.parts > self.blocks:
                     kernel.barrier()
