@@ -125,6 +125,15 @@ def test_what_is_gathered_padded_and_updated():
     )
 
 
+def test_indices_are_loaded_where_a_guard_holds_only():
+    """Those of what is gathered for the first elements of a concatenation have nothing for the others."""
+    agrees(
+        "ENTRY e { x = f64[3,3,3] parameter(0) i = u32[2,3] parameter(1) y = f64[1] parameter(2) g = f64[3] gather(x, i), "
+        "offset_dims={}, collapsed_slice_dims={0,1,2}, start_index_map={2,0}, index_vector_dim=0, slice_sizes={1,1,1} "
+        "ROOT c = f64[8] concatenate(g, y, g, y), dimensions={0} }"
+    )
+
+
 def test_loops_and_branches():
     agrees(
         "body { t = (s32[], f32[40]) parameter(0) i = s32[] get-tuple-element(t), index=0 "

@@ -9,8 +9,9 @@ from typing import Any
 
 from llvmlite import ir
 
+from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.emission.accumulators import Merging, State, Sum, accumulators
-from xloom.codegen.loop_ir.affine import Affine, Var, range_of
+from xloom.codegen.loop_ir.affine import Affine, Ranges, Var, range_of
 from xloom.codegen.loop_ir.nodes import (
     AccumulatorValue,
     BufferValue,
@@ -25,6 +26,7 @@ from xloom.codegen.loop_ir.nodes import (
     Quotient,
     Reduced,
     Reduction,
+    walk,
 )
 from xloom.codegen.loop_ir.pieces import holds
 from xloom.hlo.dtype import Kind, f32, s64
@@ -247,9 +249,12 @@ class ElementEmitter:
 
         That is the sum of an index that does not change in the innermost loop, which alone is chosen, and of what does:
         of a choice between two sums of both, LLVM does not see that neighbours are side by side. None where the
-        innermost loop decides.
+        innermost loop decides, and where an index is loaded itself of which there may be none if a guard does not hold.
         """
         if isinstance(node, Load) and id(node) not in self.staged:
+            inside = walk([v.node for v, _ in node.address.terms if v.node is not None])
+            if any(isinstance(n, Load) and not _is_inside(n, self.ranges) for n in inside):
+                return None
             address = self.address(node.source, node.address)
             along = tuple(term for term in address.terms if term[0] is self.innermost)
             apart = tuple(term for term in address.terms if term[0] is not self.innermost)
@@ -347,6 +352,12 @@ class ElementEmitter:
         with self.scope():
             self._scopes[-1].update({id(e): v for e, v in zip(reduction.elements, values, strict=True)})
             run(self._accumulate(reduction, state, reduction.bodies))
+
+
+def _is_inside(load: Load, known: Ranges) -> bool:
+    """Whether there is an element to load wherever variables are, guards or none."""
+    least, greatest = range_of(load.address, known)
+    return least >= 0 and greatest < leaf_shapes(load.source[0].shape)[load.source[1]].size
 
 
 def low_half(b: ir.IRBuilder, index: ir.Value) -> ir.Value:
