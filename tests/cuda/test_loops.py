@@ -125,6 +125,18 @@ def test_what_is_gathered_padded_and_updated():
     )
 
 
+@pytest.mark.parametrize(("columns", "width"), [((100, 28), 4), ((64, 64), 4), ((102, 26), 2), ((101, 27), 1)])
+def test_neighbours_have_no_guard_between_them(columns, width):
+    left, right = columns
+    executable = agrees(
+        f"ENTRY e {{ x = f32[64,{left}] parameter(0) y = f32[64,{right}] parameter(1) s = f32[] parameter(2) "
+        f"c = f32[64,128] concatenate(x, y), dimensions={{1}} p = f32[64,128] pad(y, s), padding=0_0x{left}_0 "
+        "ROOT r = f32[64,128] add(c, p) }"
+    )
+    start = f"a thread does {width} of 8192 elements" if width > 1 else "a thread for each of 8192"
+    assert strategies(executable) == [start]
+
+
 def test_indices_are_loaded_where_a_guard_holds_only():
     """Those of what is gathered for the first elements of a concatenation have nothing for the others."""
     agrees(

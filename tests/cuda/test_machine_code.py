@@ -53,7 +53,7 @@ FACTS = {
     "axpy": Facts(32, 0, 16, 16),
     "bias": Facts(32, 0, 16, 16),
     "pad": Facts(32, 0, 4, 4),
-    "concatenate": Facts(32, 0, 4, 4),
+    "concatenate": Facts(32, 0, 16, 16),
     "gather": Facts(32, 0, 16, 16),
     "dynamic slice": Facts(32, 0, 16, 16),
     "iota": Facts(32, 0, 4, 16),

@@ -7,8 +7,24 @@ import xloom as xl
 from tests.cuda.emulation import agrees, strategies
 from tests.cuda.kernel_programs import TF32, product
 from xloom.cuda.kernels import tensor_core_tiles
+from xloom.cuda.lower import lowered
+from xloom.llvm.target import target_named
 
 ROWS_BY_COLUMNS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+
+
+def test_narrow_products_have_small_tiles():
+    executable = agrees(
+        f"ENTRY e {{ x = f32[70,40] parameter(0) y = f32[40,33] parameter(1) ROOT d = f32[70,33] dot(x, y), {ROWS_BY_COLUMNS} }}"
+    )
+    assert strategies(executable) == ["tiles of 32 x 32, 2 x 2 a thread, 8 deep"]
+
+
+def test_few_rows_are_no_work_for_warpgroups():
+    """Whose tiles have 128 rows, and which would be on a few multiprocessors: memory is what bounds them."""
+    (first, _) = lowered(xl.parse(product("bf16", 16, 4096, 4096)), target_named("sm_90a")).launches
+    assert "by tensor cores" in first.kernel.strategy
+    assert first.blocks == 128
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "c64", "u8"])

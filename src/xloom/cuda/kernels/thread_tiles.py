@@ -45,8 +45,9 @@ class ThreadTiles:
         self.kept: DType = (
             f64 if f64 in self.sources else f32 if self.dtype.is_float and self.dtype.bits < 32 else self.dtype
         )
-        each = 4 if min(product.m, product.n) >= 4 * SIDE else 1
-        if min(product.m, product.n) >= LARGE and self.kept.bytes <= 4:
+        least = min(product.m, product.n)
+        each = next((each for each in (4, 2) if least >= each * SIDE), 1)
+        if least >= LARGE and self.kept.bytes <= 4:
             each = 8
         self.each = each
         self.side = SIDE * each

@@ -49,7 +49,8 @@ def cut_for(product: Product, kind: str, target: Target) -> Cut | None:
         if operand.aligned * nbytes < 16 or (kind == "tf32" and not operand.is_deep):
             return None
     for cut, least in ((WIDE, _MANY), (NARROW, _FEW)):
-        if TileOrder(product, cut.rows, cut.columns).count >= least and product.n >= cut.columns:
+        fills = product.m >= cut.rows and product.n >= cut.columns
+        if fills and TileOrder(product, cut.rows, cut.columns).count >= least:
             return cut
     return None
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
+
+from llvmlite import ir
 
 from xloom.codegen.buffer_values import dtype_of
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged
 from xloom.codegen.loop_ir.nodes import If, Load, Node, Reduced, walk
+from xloom.codegen.loop_ir.pieces import FEW, cuts_of
 from xloom.cuda.kernel import blocks_for
 from xloom.cuda.loops.nest_code import NestCode
 from xloom.llvm.types import I64
@@ -29,26 +33,37 @@ def map_width(stage: LoopBody, loops: list[Var], least: int = LEAST_ITEMS) -> in
     inner = loops[-1]
     if any(s.address.factor(inner) != 1 for s in stage.stores):
         return 1
-    stored = max(dtype_of(s.target).bytes for s in stage.stores)
-    width = vector_width(walk([s.node for s in stage.stores]), inner, stored)
+    stored, roots = max(dtype_of(s.target).bytes for s in stage.stores), [s.node for s in stage.stores]
+    width = vector_width(walk(roots), inner, stored, _cuts(roots, inner))
     total = math.prod(v.size for v in loops)
     while width > 1 and total // width < least:
         width //= 2
     return width
 
 
-def vector_width(nodes: Sequence[Node], inner: Var, stored: int = 0) -> int:
-    """How many neighbours along a loop have loads of 16 bytes, of what is at most `stored` bytes wide elsewhere."""
-    if any(
-        isinstance(n, Reduced) or (isinstance(n, If) and any(c[0].factor(inner) for c in n.conditions)) for n in nodes
-    ):
+def _cuts(roots: Sequence[Node], inner: Var) -> list[int]:
+    """Where guards change along a loop, of which there are a few that depend on nothing else; or nothing."""
+    conditions = [c for n in walk(roots) if isinstance(n, If) for c in n.conditions if c[0].factor(inner)]
+    if any(len(c[0].terms) > 1 for c in conditions):
+        return []
+    cuts = cuts_of(roots, inner, {})
+    return cuts if len(cuts) < FEW else []
+
+
+def vector_width(nodes: Sequence[Node], inner: Var, stored: int = 0, cuts: Sequence[int] = ()) -> int:
+    """How many neighbours along a loop have loads of 16 bytes, of what is at most `stored` bytes wide elsewhere.
+
+    None of the `cuts` is between neighbours; without any, no guard is on the loop.
+    """
+    has_guards = any(isinstance(n, If) and any(c[0].factor(inner) for c in n.conditions) for n in nodes)
+    if (has_guards and not cuts) or any(isinstance(n, Reduced) for n in nodes):
         return 1
     loads = [n for n in nodes if isinstance(n, Load)]
     if any(n.address.factor(inner) not in (0, 1) for n in loads):
         return 1
     widest = max([stored, *(n.dtype.bytes for n in loads if n.address.factor(inner))])
     width = max(1, VECTOR_BYTES // widest) if widest else 1
-    while inner.size % width:
+    while any(size % width for size in (inner.size, *cuts)):
         width //= 2
     return width
 
@@ -71,7 +86,7 @@ def emit_map(code: NestCode, stage: LoopBody) -> None:
 
 
 def emit_items(code: NestCode, stage: LoopBody, loops: list[Var], width: int, item) -> None:
-    """Emits the `width` elements of an item: all of their loads, then all of their stores."""
+    """Emits the `width` elements of an item, between whose guards there is no cut."""
     b, total = code.kernel.b, math.prod(v.size for v in loops)
     *outer, inner = loops or [Var("none", 1)]
     groups = [*outer, Var(inner.name, inner.size // width, None, inner.number)] if loops else []
@@ -81,14 +96,28 @@ def emit_items(code: NestCode, stage: LoopBody, loops: list[Var], width: int, it
                 code.store(store, value)
             return
         base = b.mul(code.elements.vars[inner], I64(width), flags=["nsw", "nuw"])
-        places = [b.add(base, I64(k), flags=["nsw", "nuw"]) for k in range(width)]
-        found = []
-        for place in places:
+        cuts = _cuts([s.node for s in stage.stores], inner)
+        if not cuts:
+            _emit_neighbours(code, stage, inner, base, width)
+            return
+        for low, high in pairwise([0, *cuts, inner.size]):
+            here = b.icmp_unsigned("<", b.sub(base, I64(low)), I64(high - low))
+            with b.if_then(here), code.elements.scope():
+                code.elements.ranges[inner] = low, high - 1
+                _emit_neighbours(code, stage, inner, base, width)
+                del code.elements.ranges[inner]
+
+
+def _emit_neighbours(code: NestCode, stage: LoopBody, inner: Var, base: ir.Value, width: int) -> None:
+    """Emits `width` elements from `base` on: all of their loads, then all of their stores."""
+    places = [code.kernel.b.add(base, I64(k), flags=["nsw", "nuw"]) for k in range(width)]
+    found = []
+    for place in places:
+        code.elements.vars[inner] = place
+        with code.elements.scope():
+            found.append(code.values(stage.stores))
+    for k, store in enumerate(stage.stores):
+        for place, values in zip(places, found, strict=True):
             code.elements.vars[inner] = place
             with code.elements.scope():
-                found.append(code.values(stage.stores))
-        for k, store in enumerate(stage.stores):
-            for place, values in zip(places, found, strict=True):
-                code.elements.vars[inner] = place
-                with code.elements.scope():
-                    code.store(store, values[k])
+                code.store(store, values[k])
