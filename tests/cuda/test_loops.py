@@ -116,6 +116,11 @@ def test_transposes_go_through_shared_memory(dims):
     assert strategies(executable) == ["tiles of 32 x 32 through shared memory"]
 
 
+def test_bytes_are_transposed_in_larger_tiles():
+    executable = agrees("ENTRY e { x = s8[70,130] parameter(0) ROOT t = s8[130,70] transpose(x), dimensions={1,0} }")
+    assert strategies(executable) == ["tiles of 64 x 64 through shared memory"]
+
+
 def test_what_is_gathered_padded_and_updated():
     agrees(
         "ENTRY e { x = f32[20,8] parameter(0) i = s32[6] parameter(1) "

@@ -79,7 +79,7 @@ FACTS = {
     "f32 transpose": Facts(32, 4224, 4, 4, TURNED),
     "bf16 transpose": Facts(32, 2112, 2, 2, TURNED),
     "f64 transpose": Facts(32, 8448, 8, 8, TURNED),
-    "s8 transpose": Facts(32, 1056, 1, 1, TURNED),
+    "s8 transpose": Facts(40, 4352, 1, 1, TURNED),
     "batched transpose": Facts(32, 4224, 4, 4, TURNED),
     "f32 product": Facts(64, 4352, 4, 16, (r"ld\.shared\.v4", r"fma\.rn\.f32", BARRIER)),
     "large f32 product": Facts(128, 8448, 4, 16, (r"ld\.shared\.v4", r"fma\.rn\.f32", BARRIER)),

@@ -18,8 +18,8 @@ from xloom.llvm.types import I64
 
 TILE = 32
 """Elements along each side of a tile."""
-_PITCH = TILE + 1
-"""Between rows of a tile in shared memory, so that columns are in different banks."""
+_LARGE = 64
+"""The same of single bytes, of which fewer would be less than memory gives at once."""
 _MOST_LOADS = 4
 """Arrays that pass through shared memory, at most."""
 
@@ -35,6 +35,16 @@ class Crossing:
     loads: list[Load]
 
     @property
+    def side(self) -> int:
+        """Elements along each side of a tile."""
+        return _LARGE if all(n.dtype.bytes == 1 for n in self.loads) else TILE
+
+    @property
+    def pitch(self) -> int:
+        """Elements between rows of a tile in shared memory, so that columns are in different banks."""
+        return self.side + (4 if self.side == _LARGE else 1)
+
+    @property
     def around(self) -> list[Var]:
         """The other loops."""
         return [v for v in self.loops if v not in (self.along, self.across)]
@@ -42,7 +52,10 @@ class Crossing:
     @property
     def tiles(self) -> list[Var]:
         """Loops over tiles, in numbers of their own."""
-        return [*self.around, *(Var(v.name, -(-v.size // TILE), None, v.number) for v in (self.across, self.along))]
+        return [
+            *self.around,
+            *(Var(v.name, -(-v.size // self.side), None, v.number) for v in (self.across, self.along)),
+        ]
 
 
 def crossing_of(stage: LoopBody) -> Crossing | None:
@@ -74,24 +87,25 @@ def transpose_blocks(crossing: Crossing) -> int:
 def emit_transpose(code: NestCode, stage: LoopBody, crossing: Crossing) -> None:
     """Emits the kernel: a block loads a tile along one dimension, and stores it along the other."""
     kernel, b, elements = code.kernel, code.kernel.b, code.elements
-    kernel.strategy = f"tiles of {TILE} x {TILE} through shared memory"
+    side, pitch = crossing.side, crossing.pitch
+    kernel.strategy = f"tiles of {side} x {side} through shared memory"
     elements.unbind(crossing.gone)
     tiles, along, across = crossing.tiles, crossing.along, crossing.across
     total = math.prod(v.size for v in tiles)
-    memory = [kernel.shared(n.dtype.bytes * TILE * _PITCH) for n in crossing.loads]
+    memory = [kernel.shared(n.dtype.bytes * side * pitch) for n in crossing.loads]
     with kernel.each_row(total, transpose_blocks(crossing)) as tile, code.at(tiles, tile, total):
-        first = {v: b.mul(elements.vars[v], I64(TILE), flags=["nsw"]) for v in (along, across)}
-        with strided(b, kernel.thread, I64(TILE * TILE), kernel.threads) as item:
-            _place(code, item, (along, across), first)
+        first = {v: b.mul(elements.vars[v], I64(side), flags=["nsw"]) for v in (along, across)}
+        with strided(b, kernel.thread, I64(side * side), kernel.threads) as item:
+            _place(code, item, (along, across), first, side)
             with b.if_then(_inside(code, (along, across))), elements.scope():
-                at = b.add(b.mul(b.udiv(item, I64(TILE)), I64(_PITCH)), b.urem(item, I64(TILE)))
+                at = b.add(b.mul(b.udiv(item, I64(side)), I64(pitch)), b.urem(item, I64(side)))
                 for node, pointer in zip(crossing.loads, memory, strict=True):
                     element_access.store(b, pointer, node.dtype, at, elements.value(node), exact=True)
         kernel.barrier()
-        with strided(b, kernel.thread, I64(TILE * TILE), kernel.threads) as item:
-            _place(code, item, (across, along), first)
+        with strided(b, kernel.thread, I64(side * side), kernel.threads) as item:
+            _place(code, item, (across, along), first, side)
             with b.if_then(_inside(code, (along, across))), elements.scope():
-                at = b.add(b.mul(b.urem(item, I64(TILE)), I64(_PITCH)), b.udiv(item, I64(TILE)))
+                at = b.add(b.mul(b.urem(item, I64(side)), I64(pitch)), b.udiv(item, I64(side)))
                 elements.staged = {id(n): (p, at) for n, p in zip(crossing.loads, memory, strict=True)}
                 for store, value in zip(stage.stores, code.values(stage.stores), strict=True):
                     code.store(store, value)
@@ -100,12 +114,12 @@ def emit_transpose(code: NestCode, stage: LoopBody, crossing: Crossing) -> None:
             kernel.barrier()
 
 
-def _place(code: NestCode, item: ir.Value, loops: Sequence[Var], first: dict[Var, ir.Value]) -> None:
+def _place(code: NestCode, item: ir.Value, loops: Sequence[Var], first: dict[Var, ir.Value], side: int) -> None:
     """Sets two loops to where element `item` of the tile is, the second of them innermost."""
     b = code.kernel.b
     outer, inner = loops
-    code.elements.vars[outer] = b.add(first[outer], b.udiv(item, I64(TILE)), flags=["nsw"])
-    code.elements.vars[inner] = b.add(first[inner], b.urem(item, I64(TILE)), flags=["nsw"])
+    code.elements.vars[outer] = b.add(first[outer], b.udiv(item, I64(side)), flags=["nsw"])
+    code.elements.vars[inner] = b.add(first[inner], b.urem(item, I64(side)), flags=["nsw"])
 
 
 def _inside(code: NestCode, loops: Sequence[Var]) -> ir.Value:
