@@ -38,6 +38,7 @@ def test_types(dtype):
         ((2, 40000), 1, "9 blocks for each of 2"),
         ((100, 70), 0, "8 threads for each of 70 columns"),
         ((6000, 33), 0, "8 threads for each of 33 columns of 6000 elements, in 11 parts"),
+        ((9, 70000), 0, "a thread for each of 70000"),
         ((300, 5), 0, "32 threads for each of 5 columns of 300 elements, in 1 parts"),
         ((9000, 8), 0, "32 threads for each of 8 columns of 9000 elements, in 4 parts"),
     ],

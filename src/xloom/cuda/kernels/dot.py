@@ -21,7 +21,7 @@ def dot(lowering: ThunkLowering, instruction: Instruction) -> None:
     """One launch, or two for thin products and long sums; convolutions are products whose rows are gathered."""
     is_dot = instruction.opcode == "dot"
     product = Product.of_dot(instruction) if is_dot else Product.of_convolution(instruction)
-    if product is None or min(product.m, product.n, product.k) < THIN or not instruction.shape.size:
+    if min(product.m, product.n, product.k) < THIN or not instruction.shape.size:
         lowering.nest(nest_for([[instruction]], ()))
         return
     kind = tensor_core_kind(instruction)

@@ -152,21 +152,20 @@ class Product:
         return Product(left, right, (((_size(left.batch), m * n),), ((m, n),), ((n, 1),)))
 
     @staticmethod
-    def of_convolution(instruction: Instruction) -> Product | None:
-        """The product that a convolution is: rows are the output's places, columns its features; None for others."""
+    def of_convolution(instruction: Instruction) -> Product:
+        """The product that a convolution is: rows are the output's places, columns its features, of each group."""
         lhs, rhs = (o.shape for o in instruction._operands)
         labels, window = instruction["dim_labels"], instruction["window"]
-        groups = instruction["feature_group_count"]
-        if instruction["batch_group_count"] != 1:
-            return None
+        of_batches, of_features = instruction["batch_group_count"], instruction["feature_group_count"]
+        groups = max(of_batches, of_features)  # one of them is 1
         x, w, y = _strides(lhs), _strides(rhs), _strides(instruction.shape)
         features, outputs = (
             rhs.dims[labels.kernel_input_feature],
             instruction.shape.dims[labels.output_feature] // groups,
         )
-        own, rows = _Numbered(), _Numbered()
-        own.add(lhs.dims[labels.input_batch], x[labels.input_batch])
-        rows.add(lhs.dims[labels.input_batch], y[labels.output_batch])
+        own, rows, batch = _Numbered(), _Numbered(), lhs.dims[labels.input_batch] // of_batches
+        own.add(batch, x[labels.input_batch])
+        rows.add(batch, y[labels.output_batch])
         depth, kernel, windows, first, first_tap = _Numbered(), _Numbered(), [], 0, 0
         for dimension, inner, tap, outer in zip(
             window, labels.input_spatial, labels.kernel_spatial, labels.output_spatial, strict=True
@@ -194,7 +193,8 @@ class Product:
             )
         depth.add(features, x[labels.input_feature])
         kernel.add(features, w[labels.kernel_input_feature])
-        of_groups = [features * x[labels.input_feature], outputs * w[labels.kernel_output_feature]]
+        group = batch * x[labels.input_batch] if of_batches > 1 else features * x[labels.input_feature]
+        of_groups = [group, outputs * w[labels.kernel_output_feature]]
         left = Operand(((groups, of_groups[0]),), own.axes, depth.axes, first, tuple(windows))
         right = Operand(
             ((groups, of_groups[1]),), ((outputs, w[labels.kernel_output_feature]),), kernel.axes, first_tap

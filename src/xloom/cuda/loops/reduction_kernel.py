@@ -39,6 +39,8 @@ FEW_RESULTS = 128
 """Blocks that keep all multiprocessors busy."""
 _FEW_COLUMNS = 512
 """The same of columns: threads load single elements there, of which there are fewer bytes on their way at once."""
+_SHORT_COLUMN, _MANY_COLUMNS = 64, 1 << 16
+"""Elements of a column that one thread takes, where there are so many that these keep all multiprocessors busy."""
 _LEAST_COLUMNS = 4
 """Of which neighbours are loaded by neighbouring threads."""
 _FEW_PARTS = 8
@@ -93,7 +95,8 @@ def reduction_plan(stage: LoopBody, reductions: Sequence[Reduction]) -> Reductio
     along = max((stride_score(every, v) for v in reduced), default=0)
     across = max((stride_score(every, v) for v in results), default=-1 << 30)
     nbytes = sum(representation_of(f, k).kept.bytes for f in reductions for k in range(len(f.inits)))
-    if across > along and count >= WARP and nbytes > _MOST_STATE:
+    is_short = extent <= _SHORT_COLUMN and count >= _MANY_COLUMNS
+    if across > along and count >= WARP and (nbytes > _MOST_STATE or is_short):
         return ReductionPlan("thread", results, reduced, gone)
     if across > along and count >= _LEAST_COLUMNS and nbytes <= _MOST_STATE:
         width = min(WARP, 1 << (count - 1).bit_length())
