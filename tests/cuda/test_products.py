@@ -65,10 +65,16 @@ def test_slices_lie_in_shared_memory_as_in_memory(dtype, layout):
 def test_large_tiles_of_tensor_cores(monkeypatch):
     monkeypatch.setattr(tensor_core_tiles, "_MANY", 1)
     executable = agrees(
-        f"ENTRY e {{ x = bf16[130,72] parameter(0) y = bf16[72,141] parameter(1) "
-        f"ROOT d = bf16[130,141] dot(x, y), {ROWS_BY_COLUMNS} }}"
+        f"ENTRY e {{ x = bf16[130,72] parameter(0) y = bf16[72,142] parameter(1) "
+        f"ROOT d = bf16[130,142] dot(x, y), {ROWS_BY_COLUMNS} }}"
     )
     assert strategies(executable)[0].startswith("tiles of 128 x 128")
+
+
+def test_what_is_copied_through_registers_has_small_tiles():
+    """Of pictures whose channels lie apart, say: large tiles have no registers left for it, and ptxas would spill."""
+    (launch,) = lowered(xl.parse(product("bf16", 2048, 2047, 512)), target_named("sm_80")).launches
+    assert launch.kernel.strategy.startswith("tiles of 64 x 64")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from xloom.codegen.emission.accumulators import Accumulator, Representation
 from xloom.cuda.kernel import WARP, KernelBuilder
+from xloom.cuda.kernels.async_copy import SIZES
 from xloom.cuda.kernels.matrix_fragments import Fragments
 from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.product import Product
@@ -90,7 +91,9 @@ class TensorCoreTiles:
     def __init__(self, instruction: Instruction, product: Product, kind: str):
         self.product, self.kind, self._how = product, kind, _KINDS[kind]
         many = product.batch * (product.m // LARGE.rows) * (product.n // LARGE.columns) >= _MANY
-        self.cut = LARGE if many and kind != "tf32" else SMALL
+        # what is copied element by element goes through registers, of which large tiles have none left
+        together = min(operand.aligned for operand in (product.lhs, product.rhs)) * self._how.element.width // 8
+        self.cut = LARGE if many and kind != "tf32" and together >= min(SIZES) else SMALL
         self.order = TileOrder(product, self.cut.rows, self.cut.columns)
         self.threads = WARP * (self.cut.rows // self.cut.part_rows) * (self.cut.columns // self.cut.part_columns)
         self.element = self._how.element
