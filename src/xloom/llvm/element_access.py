@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from xloom.hlo.dtype import DType, Kind
 from xloom.llvm.scalar.conversion import narrow, narrow_exact, widen, wrapped
-from xloom.llvm.types import I8, I64, Complex, Value, element_pointer, is_wide, memory_type
+from xloom.llvm.types import FLOAT, I8, I64, Complex, Value, element_pointer, is_wide, memory_type
 
 
 def load(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value) -> Value:
@@ -27,7 +27,10 @@ def load(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value) -> V
 def store(
     b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value, value: Value, *, exact: bool = False
 ) -> None:
-    """Writes element `index` of an array; `exact` says that a narrow float is a value of its type already."""
+    """Writes element `index` of an array: a value in registers, or a narrow float as it lies in memory.
+
+    `exact` says that a narrow float in registers is a value of its type already.
+    """
     address, kind = element_pointer(b, pointer, dtype, index), memory_type(dtype)
     if dtype.is_complex:
         b.store(value.real, address, align=dtype.bytes // 2)
@@ -35,6 +38,6 @@ def store(
         return
     if dtype.kind is Kind.PRED:
         value = b.zext(value, I8)
-    elif dtype.is_float and not is_wide(dtype):
+    elif dtype.is_float and not is_wide(dtype) and value.type == FLOAT:
         value = (narrow_exact if exact else narrow)(b, value, dtype)
     b.store(value, address, align=dtype.bytes)

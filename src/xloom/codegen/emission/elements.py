@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 from llvmlite import ir
 
@@ -29,7 +29,7 @@ from xloom.codegen.loop_ir.nodes import (
     walk,
 )
 from xloom.codegen.loop_ir.pieces import holds
-from xloom.hlo.dtype import Kind, f32, s64
+from xloom.hlo.dtype import Kind, bf16, f16, f32, s64
 from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import Hint, hints_for, loop
@@ -103,8 +103,8 @@ class ElementEmitter:
         return run(self._wider(node))
 
     def to_store(self, node: Node) -> Value:
-        """The value, or one that a store, which rounds what it writes, makes it of."""
-        return run(self._applied(node)) if isinstance(node, Op) and _is_rounded_at_once(node) else self.value(node)
+        """The value, as it lies in memory where that is not widened first to be narrowed then."""
+        return run(self._narrow(node) if _is_narrowed(node) else self._value(node))
 
     def index(self, expression: Affine) -> ir.Value:
         """An index expression as an i64."""
@@ -143,6 +143,15 @@ class ElementEmitter:
         pointer = self.pointers(node.source)
         return element_access.load(self.b, pointer, f32, (yield self._address_of(node)))
 
+    def _narrow(self, node: Op) -> Nested[ir.Value]:
+        for scope in reversed(self._scopes):
+            if (id(node), "narrow") in scope:
+                return scope[id(node), "narrow"]
+        value = (yield self._value(node.operands[0])) if node.opcode == "convert" else (yield self._applied(node))
+        narrow = conversion.narrow_result(self.b, value, node.operator)
+        self._scopes[-1][id(node), "narrow"] = narrow
+        return narrow
+
     def _applied(self, node: Op) -> Nested[Value]:
         values = yield each(map(self._wider if node.takes_excess_precision else self._value, node.operands))
         return RULES[node.opcode](self.b, node.operator, *values)
@@ -165,10 +174,11 @@ class ElementEmitter:
         b = self.b
         if self._has_more_digits(node):
             return conversion.rounded_result(b, (yield self._wider(node)), node.dtype)
+        if _is_narrowed(node):
+            return conversion.widen(b, (yield self._narrow(node)), node.dtype)
         if isinstance(node, Op):
             value = yield self._applied(node)
-            rounds = node.has_excess_precision or _is_rounded_at_once(node)
-            return conversion.rounded_result(b, value, node.dtype) if rounds else value
+            return conversion.rounded_result(b, value, node.dtype) if node.has_excess_precision else value
         if id(node) in self.staged:
             return element_access.load(b, self.staged[id(node)][0], node.dtype, self.staged[id(node)][1])
         if isinstance(node, Load):
@@ -378,6 +388,8 @@ def phi(b: ir.IRBuilder, x: Value, x_block: ir.Block, y: Value, y_block: ir.Bloc
     return value
 
 
-def _is_rounded_at_once(node: Op) -> bool:
-    """True of arithmetic of floats of 8 bits and fewer, in f32: what is too large for them is an infinity, or a NaN."""
-    return node.dtype.is_float and node.dtype.bits <= 8 and node.opcode in ROUNDED
+def _is_narrowed(node: Node) -> TypeGuard[Op]:
+    """True of floats of 8 bits and fewer that are made of f32: what is too large for them is an infinity, or a NaN."""
+    if not isinstance(node, Op) or not node.dtype.is_float or node.dtype.bits > 8:
+        return False
+    return node.opcode in ROUNDED or (node.opcode == "convert" and node.operands[0].dtype in (bf16, f16, f32))

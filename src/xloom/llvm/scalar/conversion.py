@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from xloom.hlo.dtype import DType, Kind, f32
+from xloom.hlo.dtype import DType, Kind, bf16, f16, f32
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.scalar.operator import Operator
 from xloom.llvm.scalar.rules import emits
-from xloom.llvm.scalar.small_floats import holds, narrow_small, widen_small
+from xloom.llvm.scalar.small_floats import (
+    holds,
+    narrow_small,
+    narrow_small_exact,
+    narrow_through_half,
+    widen_small,
+)
 from xloom.llvm.types import (
     DOUBLE,
     FLOAT,
@@ -78,11 +84,21 @@ def rounded_result(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
     return _half_rounded_number(b, value) if dtype.name == "bf16" else rounded(b, value, dtype)
 
 
+def narrow_result(b: ir.IRBuilder, value: ir.Value, operator: Operator) -> ir.Value:
+    """`narrow`, of what an operator made of its operands, in f32; or of the operand that it converts."""
+    dtype = operator.dtype
+    has_few_digits = operator.opcode in _OF_FEW_DIGITS or operator.operand_types[0] in (f16, bf16)
+    return narrow_through_half(b, value) if dtype.name == "f8e5m2" and has_few_digits else narrow(b, value, dtype)
+
+
+_OF_FEW_DIGITS = frozenset(["add", "divide", "multiply", "subtract"])
+
+
 def narrow_exact(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
     """A float that has a value of a narrow type, as it lies in memory."""
     if dtype.name == "bf16":
         return b.trunc(b.lshr(b.bitcast(value, I32), I32(16)), I16)
-    return narrow(b, value, dtype)
+    return narrow_small_exact(b, value, dtype) if dtype.bits <= 8 else narrow(b, value, dtype)
 
 
 def wrapped(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:

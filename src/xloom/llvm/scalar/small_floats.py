@@ -31,33 +31,54 @@ def widen_small(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
     """
     if dtype.name == "f8e8m0fnu":
         return _widen_exponent(b, raw)
+    if not _fits_half(dtype):
+        return _widen_long_exponent(b, raw, dtype)
     info = ml_dtypes.finfo(dtype.numpy)
     exponent, bias = int(info.nexp), 1 - int(info.minexp)
     byte, single = raw.type, like(raw.type, FLOAT)
     top = b.shl(raw, uniform(byte, 8 - dtype.bits)) if dtype.bits < 8 else raw
-    # f16 has room for an exponent whose largest code means what it means there; conversion of f16 knows its denormals
-    is_half = exponent < 5 or dtype.name == "f8e5m2"
-    width, mantissa, half_bias = (16, 10, 15) if is_half else (32, 23, 127)
-    bits = like(byte, I16 if is_half else I32)
-    shift = mantissa - (7 - exponent)
-    sign = 1 << (width - 1)
-    moved = b.and_(b.shl(b.sext(top, bits), uniform(bits, shift)), uniform(bits, sign | 0x7F << shift))
-    quiet = 3 << (mantissa - 1) | (31 if is_half else 255) - 1 << mantissa
+    bits = like(byte, I16)
+    shift = 10 - (7 - exponent)
+    moved = b.and_(b.shl(b.sext(top, bits), uniform(bits, shift)), uniform(bits, 0x8000 | 0x7F << shift))
+    quiet = 0x7E00
     if dtype.name.endswith("fnuz"):
         special = b.icmp_unsigned("==", top, uniform(byte, 0x80))
     elif dtype.bits == 8 and dtype.name.endswith("fn"):
         special = b.icmp_unsigned("==", b.and_(top, uniform(byte, 0x7F)), uniform(byte, 0x7F))
     elif dtype.bits == 8 and exponent < 5:  # the largest exponent is of infinities and NaN
-        quiet = 31 << mantissa
+        quiet = 0x7C00
         largest = (1 << exponent) - 1 << (7 - exponent)
         special = b.icmp_unsigned("==", b.and_(top, uniform(byte, largest)), uniform(byte, largest))
     else:
         special = None
     if special is not None:
         moved = b.or_(moved, b.select(special, uniform(bits, quiet), uniform(bits, 0)))
-    value = b.bitcast(moved, like(byte, HALF) if is_half else single)
-    value = b.fpext(value, single) if is_half else value
-    return b.fmul(value, uniform(single, 2.0 ** (half_bias - bias))) if bias != half_bias else value
+    value = b.fpext(b.bitcast(moved, like(byte, HALF)), single)
+    return b.fmul(value, uniform(single, 2.0 ** (_HALF_BIAS - bias))) if bias != _HALF_BIAS else value
+
+
+_HALF_BIAS = 15
+
+
+def _fits_half(dtype: DType) -> bool:
+    """True where f16 has room for an exponent whose largest code means what it means there, and so for denormals."""
+    return int(ml_dtypes.finfo(dtype.numpy).nexp) < 5 or dtype.name == "f8e5m2"
+
+
+def _widen_long_exponent(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
+    """Of a type whose exponent f16 has no room for, and which has neither infinities nor -0; NaN is 0x80."""
+    info = ml_dtypes.finfo(dtype.numpy)
+    mantissa, least = int(info.nmant), int(info.minexp)
+    byte, wide, single = raw.type, like(raw.type, I32), like(raw.type, FLOAT)
+    size = b.shl(b.zext(b.and_(raw, uniform(byte, 0x7F)), wide), uniform(wide, 23 - mantissa))
+    normal = b.add(size, uniform(wide, 126 + least << 23))
+    # denormals of f32 may be taken for 0: the mantissa below the least power of two, which is taken away again
+    above = b.fsub(b.bitcast(b.add(normal, uniform(wide, 1 << 23)), single), uniform(single, 2.0**least))
+    denormal = b.icmp_unsigned("<", size, uniform(wide, 1 << 23))
+    number = b.bitcast(b.select(denormal, b.bitcast(above, wide), normal), wide)
+    sign = b.shl(b.zext(b.and_(raw, uniform(byte, 0x80)), wide), uniform(wide, 24))
+    nan = b.icmp_unsigned("==", raw, uniform(byte, 0x80))
+    return b.bitcast(b.select(nan, uniform(wide, 0x7FC00000), b.or_(number, sign)), single)
 
 
 def _widen_exponent(b: ir.IRBuilder, raw: ir.Value) -> ir.Value:
@@ -74,7 +95,41 @@ def narrow_small(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
     bits = b.bitcast(value, I32)
     if dtype.name == "f8e8m0fnu":
         return _narrow_exponent(b, value, bits)
-    return _narrow_number(b, value, bits, dtype)
+    return _narrow_number(b, bits, dtype)
+
+
+def narrow_small_exact(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
+    """A float that has a value of at most 8 bits, as it lies in memory: the way back from what `widen_small` makes."""
+    if dtype.name == "f8e8m0fnu" or not _fits_half(dtype):
+        return narrow_small(b, value, dtype)
+    info = ml_dtypes.finfo(dtype.numpy)
+    bias, mantissa = 1 - int(info.minexp), int(info.nmant)
+    if bias != _HALF_BIAS:
+        value = b.fmul(value, ir.Constant(FLOAT, 2.0 ** (bias - _HALF_BIAS)))
+    bits = b.bitcast(b.fptrunc(value, HALF), I16)
+    code = b.lshr(b.and_(bits, I16(0x7FFF)), I16(10 - mantissa))
+    sign = b.and_(b.lshr(bits, I16(16 - dtype.bits)), I16(1 << (dtype.bits - 1)))
+    if dtype.name.endswith("fnuz"):
+        number = b.select(b.icmp_unsigned("==", code, I16(0)), I16(0), b.or_(code, sign))
+        return b.trunc(b.select(b.icmp_unsigned(">", code, I16(0x7F)), I16(0x80), number), I8)
+    if dtype.bits == 8 and dtype.name.endswith("fn"):
+        code = b.select(b.icmp_unsigned(">", code, I16(0x7F)), I16(0x7F), code)
+    elif dtype.bits == 8:  # of infinities and NaN, f16 has larger exponents
+        code = b.and_(code, I16(0x7F))
+    return b.trunc(b.or_(code, sign), I8)
+
+
+def narrow_through_half(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """A float rounded to f16 and then to f8e5m2, as it lies in memory.
+
+    Which is as one rounding does it of all numbers of f16 or bf16, and of the sum, difference, product or quotient of
+    two of f8e5m2: where f16 rounds them, they are nowhere near the middle of two of f8e5m2.
+    """
+    bits = b.bitcast(b.fptrunc(value, HALF), I16)
+    odd = b.and_(b.lshr(bits, I16(8)), I16(1))
+    rounded = b.add(b.add(bits, I16(0x7F)), odd)
+    is_nan = b.icmp_unsigned(">", b.and_(bits, I16(0x7FFF)), I16(0x7C00))
+    return b.trunc(b.lshr(b.select(is_nan, b.or_(bits, I16(0x200)), rounded), I16(8)), I8)
 
 
 def _narrow_exponent(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
@@ -89,40 +144,36 @@ def _narrow_exponent(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Val
     return b.trunc(b.select(b.or_(bad, zero), I32(0xFF), code), I8)
 
 
-def _narrow_number(b: ir.IRBuilder, value: ir.Value, bits: ir.Value, dtype: DType) -> ir.Value:
+def _narrow_number(b: ir.IRBuilder, bits: ir.Value, dtype: DType) -> ir.Value:
     info = ml_dtypes.finfo(dtype.numpy)
     mantissa, least = int(info.nmant), int(info.minexp)
-    bias = 1 - least
-    code_bits = dtype.bits - 1
-    size = b.and_(bits, I32(0x7FFFFFFF))
-    # adding and taking away 1.5 * 2**23 units in the last place rounds to such units
-    exponent = b.lshr(size, I32(23))
-    floor = I32(least + 127)
-    exponent = b.select(b.icmp_unsigned("<", exponent, floor), floor, exponent)
-    magic = b.or_(b.shl(b.add(exponent, I32(23 - mantissa)), I32(23)), I32(0x400000))
-    magic_float = b.bitcast(magic, FLOAT)
-    rounded = b.fsub(b.fadd(b.bitcast(size, FLOAT), magic_float), magic_float)
-    normal = b.sub(b.lshr(b.bitcast(rounded, I32), I32(23 - mantissa)), I32((127 - bias) << mantissa))
-    unit = ir.Constant(FLOAT, 2.0 ** (mantissa - least))
-    denormal = b.fptoui(b.fmul(rounded, unit), I32)
-    code = b.select(b.fcmp_ordered("<", rounded, ir.Constant(FLOAT, 2.0**least)), denormal, normal)
-    greatest = float(info.max)
-    over = b.fcmp_unordered("ugt", rounded, ir.Constant(FLOAT, greatest))
+    size, dropped = b.and_(bits, I32(0x7FFFFFFF)), I32(23 - mantissa)
+    # half a unit is added where what is kept is odd, and all but nothing of it where it is even
+    odd = b.and_(b.lshr(size, dropped), I32(1))
+    other_bias = (least + 126 << 23) - (1 << (22 - mantissa)) + 1
+    normal = b.lshr(b.add(b.sub(size, I32(other_bias)), odd), dropped)
+    # the last place of the sum is that of denormals
+    aligned = 2.0 ** (least - mantissa + 23)
+    total = b.fadd(b.bitcast(size, FLOAT), ir.Constant(FLOAT, aligned))
+    denormal = b.sub(b.bitcast(total, I32), I32(int(np.float32(aligned).view(np.int32))))
+    code = b.select(b.icmp_unsigned("<", size, I32(least + 127 << 23)), denormal, normal)
     nan = b.icmp_unsigned(">", size, I32(0x7F800000))
-    if dtype.bits < 8:  # no infinity, no NaN: saturates; NaN is -0
-        code = b.select(over, I32(int(np.float32(greatest).astype(dtype.numpy).view(np.uint8))), code)
-        code = b.select(nan, I32(0), code)
-        sign = b.select(nan, I32(1), b.lshr(bits, I32(31)))
-        return b.trunc(b.or_(code, b.shl(sign, I32(code_bits))), I8)
-    sign = b.shl(b.lshr(bits, I32(31)), I32(7))
-
-    def code_of(number: float) -> int:
-        return int(np.asarray(number, np.float32).astype(dtype.numpy).view(np.uint8))
-
-    infinite, not_a_number = code_of(np.inf), code_of(np.nan)
+    greatest = _code(float(info.max), dtype)
+    sign = b.and_(b.lshr(bits, I32(32 - dtype.bits)), I32(1 << (dtype.bits - 1)))
+    over = b.icmp_unsigned(">", code, I32(greatest))
     if dtype.name.endswith("fnuz"):
-        signed = b.select(b.icmp_unsigned("==", code, I32(0)), I32(0), b.or_(code, sign))  # there is no -0
-        return b.trunc(b.select(b.or_(over, nan), I32(0x80), signed), I8)
-    code = b.select(over, I32(infinite & 0x7F), code)
-    code = b.select(nan, I32(not_a_number & 0x7F), code)
+        number = b.select(b.icmp_unsigned("==", code, I32(0)), I32(0), b.or_(code, sign))  # there is no -0
+        return b.trunc(b.select(b.or_(over, nan), I32(0x80), number), I8)
+    if dtype.bits < 8:  # no infinity, no NaN: saturates; NaN is -0
+        code = b.select(nan, I32(0), b.select(over, I32(greatest), code))
+        sign = b.select(nan, I32(1 << (dtype.bits - 1)), sign)
+        return b.trunc(b.or_(code, sign), I8)
+    infinite, not_a_number = _code(np.inf, dtype) & 0x7F, _code(np.nan, dtype) & 0x7F
+    code = b.select(over, I32(infinite), code)
+    if infinite != not_a_number:
+        code = b.select(nan, I32(not_a_number), code)
     return b.trunc(b.or_(code, sign), I8)
+
+
+def _code(number: float, dtype: DType) -> int:
+    return int(np.asarray(number, np.float32).astype(dtype.numpy).view(np.uint8))
