@@ -25,7 +25,7 @@ from xloom.codegen.loop_ir.nest import (
     reductions_of,
     stage_cost,
 )
-from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, has_changing_numbers, walk
+from xloom.codegen.loop_ir.nodes import If, Load, Node, Reduced, Reduction, has_changing_numbers, walk
 from xloom.codegen.loop_ir.pieces import FEW, UNROLLED, Piece
 from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.cpu.kernel_modules.choices import chosen
@@ -47,7 +47,7 @@ from xloom.hlo.dtype import DType
 from xloom.llvm import types
 from xloom.llvm.gathers import without_gathers
 from xloom.llvm.intrinsics import intrinsic
-from xloom.llvm.loop import VECTOR_ONLY, allocate, hints_for, masked_hints_for, part_hints_for
+from xloom.llvm.loop import SCALAR, VECTOR_ONLY, allocate, hints_for, masked_hints_for, part_hints_for
 from xloom.llvm.symbolic_dimension import SymbolicDimensions, number
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64
@@ -233,10 +233,15 @@ class Lowering:
                 "the last vector of a row overlaps the one before it", f"{inner.size} elements are not whole vectors"
             )
         roots = [s.node for s in stage.stores]
+        picks = all(_is_picked(n, inner) for n in roots)
+        if picks:
+            chosen("one element after the other", "there are no vectors of narrow elements from anywhere")
         for piece in found:
             elements.ranges[inner] = piece.ranges[0][0], piece.ranges[0][1] - 1
             iterations = max(high - low for low, high in piece.ranges)
             loop_hints = VECTOR_ONLY if many and iterations <= UNROLLED else hints(iterations, cost)
+            if picks:
+                loop_hints = SCALAR
             computed = computed_cuts(roots, inner, elements.ranges, [group] if group else [])
             with each_range(self._code, elements, piece) as (low, high):
                 first = intrinsic(b, "smax", begin, low) if cuts else begin
@@ -319,6 +324,11 @@ class Lowering:
         *outer, inner = [v for v in loops if v != group]
         with elements.loops(outer):
             self._along(elements, stage, inner, I64(0), I64(inner.size), group)
+
+
+def _is_picked(node: Node, inner: Var) -> bool:
+    """True of elements that the program computes the places of, and that processors do not gather."""
+    return isinstance(node, Load) and node.dtype.bits < 32 and has_changing_numbers(node.address, (inner,))
 
 
 def _is_spaced(stage: LoopBody, inner: Var) -> bool:
