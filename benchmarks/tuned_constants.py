@@ -536,6 +536,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "llvm.scalar.complex_inverse._TINY",
         "llvm.scalar.complex_pair.LARGE",
         "llvm.scalar.complex_pair.EXPONENT",
+        "llvm.scalar.small_floats._HALF_BIAS",
     ),
     "such that one cycle of copies brings all states back": ("codegen.buffers.state_rotation._LONGEST",),
     "parts of algorithms for random numbers": (

@@ -58,6 +58,7 @@ def widen_small(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
 
 
 _HALF_BIAS = 15
+"""Of exponents of f16."""
 
 
 def _fits_half(dtype: DType) -> bool:
