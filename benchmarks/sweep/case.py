@@ -20,6 +20,8 @@ TYPES = {
     "s64": np.dtype(np.int64),
     "u8": np.dtype(np.uint8),
     "u32": np.dtype(np.uint32),
+    "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "f32": np.dtype(np.float32),
@@ -28,6 +30,7 @@ TYPES = {
     "c128": np.dtype(np.complex128),
 }
 REALS = ("f32", "f64", "bf16", "f16")
+SMALL = ("f8e5m2", "f8e4m3fn")
 COMPLEX = ("c64", "c128")
 WIDE = {TYPES[name] for name in ("s64", "f64", "c128")}
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy import special
 
-from benchmarks.sweep.case import COMPLEX, REALS, Family, array, size_name
+from benchmarks.sweep.case import COMPLEX, REALS, SMALL, Family, array, size_name
 
 ELEMENTWISE = Family("elementwise")
 
@@ -76,3 +76,16 @@ for name in _BINARY_COMPLEX:
     for dtype in COMPLEX:
         operand = array(512, 512, dtype=dtype)
         ELEMENTWISE.add(f"{name}-{dtype}", getattr(jnp, name), operand, operand)
+
+for name, function in {
+    "add": jnp.add,
+    "multiply": jnp.multiply,
+    "divide": jnp.divide,
+    "maximum": jnp.maximum,
+    "negative": lambda x, _: -x,
+    "multiply-add": lambda x, y: x * y + x,
+    "where-less": lambda x, y: jnp.where(x < y, x, y),
+}.items():
+    for dtype in SMALL:
+        operand = array(1024, 4096, dtype=dtype, low=0.1, high=5.0)
+        ELEMENTWISE.add(f"{name}-{dtype}", function, operand, operand)

@@ -59,3 +59,8 @@ for table, types in (
         for dtype in types:
             rows, indices = array(_ROWS, _COLUMNS, dtype=dtype), array(_INDICES, dtype="s32", low=0, high=_ROWS)
             INDEXING.add(f"{name}-{dtype}", function, rows, indices)
+
+# of each of many numbers what a table has
+for dtype in ("u8", "bf16", "f32"):
+    numbers = array(2_000_000, dtype="u8", low=0, high=256)
+    INDEXING.add(f"table-{dtype}", lambda table, numbers: table[numbers], array(256, dtype=dtype), numbers)

@@ -49,3 +49,17 @@ for name, function in _WINDOWS.items():
     for dtype in ("f32", "bf16", "f64"):
         WINDOWS.add(f"{name}-{dtype}-56", function, array(4, 56, 56, 32, dtype=dtype))
     WINDOWS.add(f"{name}-f32-28", function, array(1, 28, 28, 3))
+
+
+def _shifted(x: jax.Array, size: int, axis: int = 0) -> jax.Array:
+    return jnp.stack([x[k : len(x) - size + 1 + k] for k in range(size)], axis)
+
+
+# each place with those after it, as layers of an array
+for name, function in {
+    "mean": lambda x: _shifted(x, 7).mean(0),
+    "deviation": lambda x: _shifted(x, 5).std(0),
+    "most": lambda x: _shifted(x, 7, -1).max(-1),
+}.items():
+    for dtype in ("f32", "bf16", "s32") if name == "most" else ("f32", "f64"):
+        WINDOWS.add(f"stacked-{name}-{dtype}", function, array(200_000, 4, dtype=dtype))
