@@ -131,6 +131,8 @@ def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: M
 
 
 def _kind(each: Any) -> Any:
+    if each.__class__ is torch.Tensor and not each.dim():  # the usual one, of what is no tensor of the device
+        return torch.Tensor, each.dtype
     if isinstance(each, (list, tuple)):
         return tuple([_kind(inner) for inner in each])
     if isinstance(each, XlaTensor):

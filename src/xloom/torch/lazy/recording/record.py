@@ -222,7 +222,7 @@ class Recorder:
 
     def _is_host_number(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor of the host is an argument of the run as numbers are, which takes no buffer."""
-        if tensor.dim() or not self.hoists_host_numbers or TRACE.keeps_numbers or tensor.device.type != "cpu":
+        if tensor.dim() or not self.hoists_host_numbers or TRACE.keeps_numbers or not tensor.is_cpu:
             return False
         dtype = tensor.dtype
         if dtype.is_floating_point:
