@@ -42,6 +42,11 @@ LOG = Variable(
 SANITIZE = Variable("XLOOM_SANITIZE", "1: custom calls run in the sanitizer; isolate: in a child process", "0")
 SANITIZE_SECONDS = Variable("XLOOM_SANITIZE_SECONDS", "how long a call may take in the sanitizer", "60")
 AS_CPU = Variable("XLOOM_AS_CPU", "1: JAX's platform cpu is xloom", "0")
+DENORMALS = Variable(
+    "XLOOM_DENORMALS",
+    "flush: denormal floats are 0 to programs of JAX; keep: they are numbers",
+    "keep; flush as JAX's CPU",
+)
 NUM_DEVICES = Variable("XLOOM_NUM_DEVICES", "devices of a PJRT client", "1")
 MPI = Variable("XLOOM_MPI", "the library of an MPI 5 that is not found by itself", "MPICH's wheel, or the system's")
 DISTRIBUTED_TIMEOUT = Variable("XLOOM_DISTRIBUTED_TIMEOUT", "seconds that processes wait for each other", "120")
@@ -57,6 +62,7 @@ VARIABLES = (
     SANITIZE,
     SANITIZE_SECONDS,
     AS_CPU,
+    DENORMALS,
     NUM_DEVICES,
     MPI,
     DISTRIBUTED_TIMEOUT,

@@ -89,6 +89,10 @@ def alignments():
                 assert "not aligned to 64 bytes" in str(error) and alignment < 64
 
 
+def doubled_denormals():
+    print(jax.jit(lambda x: x + x)(np.full(8, 1e-40, np.float32)).max() > 0)
+
+
 def denormals():
     """They are 0 to programs, in all threads, and in what programs call; what moves elements keeps them."""
     tiny, many = np.full(8, 1e-40, np.float32), np.full((512, 1024), 1e-40, np.float32)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from xloom.errors import XloomError
+from xloom.jax.denormals import flushes_denormals
+
 pytest.importorskip("jax")
 
 PROGRAMS = Path(__file__).with_name("cpu_programs.py")
@@ -32,6 +35,25 @@ def run(name: str, *command: str, **environment: str) -> str:
 )
 def test_program(name):
     run(name, XLOOM_AS_CPU="1")
+
+
+@pytest.mark.parametrize(
+    ("environment", "are_kept"),
+    [
+        ({"JAX_PLATFORMS": "xloom"}, True),
+        ({"JAX_PLATFORMS": "xloom", "XLOOM_DENORMALS": "flush"}, False),
+        ({"XLOOM_AS_CPU": "1", "XLOOM_DENORMALS": "keep"}, True),
+    ],
+    ids=["kept", "flushed", "kept by the cpu"],
+)
+def test_denormals_are_as_the_environment_says(environment, are_kept):
+    assert run("doubled_denormals", **environment) == f"{are_kept}\n"
+
+
+def test_what_the_environment_cannot_say_of_denormals(monkeypatch):
+    monkeypatch.setenv("XLOOM_DENORMALS", "0")
+    with pytest.raises(XloomError, match="XLOOM_DENORMALS is '0'"):
+        flushes_denormals(by_itself=True)
 
 
 @pytest.mark.parametrize("name", ["installed", "too_late"])

@@ -7,6 +7,7 @@ from typing import Any
 
 from xloom.environment import XLA_FLAGS
 from xloom.errors import UnsupportedError
+from xloom.jax.denormals import flushes_denormals
 from xloom.jax.inherited_rules import CPU
 from xloom.jax.registration import is_registered, register
 from xloom.jax.versions import check_version
@@ -40,10 +41,12 @@ def install_as_cpu() -> None:
 
 
 def _options() -> dict[str, Any]:
-    """What a client is made with: as many devices as jaxlib would make, of programs that flush denormals as its do."""
+    """What a client is made with: as many devices as jaxlib would make, of programs that flush denormals as its do,
+    unless the environment has them kept."""
     import jax
 
     asked = getattr(jax.config, "jax_num_cpu_devices")  # noqa: B009 - made at run time
     forced = _FORCED_COUNT.findall(XLA_FLAGS.text)
     count = asked if asked >= 0 else forced[-1] if forced else None
-    return {"platform_name": CPU, "flushes_denormals": True, **({} if count is None else {"num_devices": int(count)})}
+    own = {"platform_name": CPU, "flushes_denormals": flushes_denormals(by_itself=True)}
+    return own if count is None else {**own, "num_devices": int(count)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xloom.cuda.names import PJRT_PLATFORM
 from xloom.environment import AS_CPU
+from xloom.jax.denormals import flushes_denormals
 from xloom.jax.in_place_of_cpu import install_as_cpu
 from xloom.jax.inherited_rules import CPU
 from xloom.jax.registration import is_registered, register
@@ -24,4 +25,8 @@ def initialize() -> None:
     if wanted and CPU not in platforms:  # where JAX puts what Python callbacks and debug.print are given
         jax.config.update("jax_platforms", f"{named},{CPU}")
     for name in wanted:
-        register(name, {} if name == PLATFORM else {"backend": name}, priority=500)
+        register(name, _options if name == PLATFORM else {"backend": name}, priority=500)
+
+
+def _options() -> dict[str, bool]:
+    return {"flushes_denormals": flushes_denormals(by_itself=False)}
