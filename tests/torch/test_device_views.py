@@ -271,3 +271,14 @@ def test_a_base_is_not_read_where_all_of_it_is_overwritten():
     memory.view(2, 3).copy_(x)
     assert METRICS.operators == before + 1  # a reshape
     assert memory.tolist() == [1.0] * 6
+
+
+@pytest.mark.parametrize("view", [torch.as_strided, torch.as_strided_copy])
+def test_strides_that_reach_beyond_memory_are_an_error(view):
+    def complaint(device):
+        with pytest.raises(RuntimeError, match="out of bounds for storage of size") as caught:
+            view(torch.ones(6, device=device)[2:], (2, 2), (2, 1), 3)
+        return str(caught.value)
+
+    assert complaint("xla") == complaint("cpu")
+    assert view(torch.arange(6.0, device="xla")[:0], (2,), (2,), 1).tolist() == [1, 3]

@@ -13,7 +13,7 @@ from xloom.errors import UnsupportedError
 from xloom.torch.lazy.recording.table import Handler, handler_of, handles
 from xloom.torch.lazy.recording.trimming import remember
 from xloom.torch.lazy.tensor.array_type import array_type, type_of_copy
-from xloom.torch.lazy.tensor.geometry import Geometry, of_results
+from xloom.torch.lazy.tensor.geometry import Geometry, extent, of_results
 from xloom.torch.lazy.tensor.storage import Alias, Storage, View
 from xloom.torch.lazy.tensor.tensor import XlaTensor, memory_of, set_alias, tensor_on
 from xloom.torch.lazy.views import view_values
@@ -75,6 +75,7 @@ class _Made:
         """The views of `alias`."""
         if self.from_storage:
             (result,) = self.results
+            _refuse_outside(alias.storage, result)
             through = view_values.changes(alias.through, result) or ()
             return tensor_on(view_values.of_memory(alias.storage, result, through), result.offset)
         if self.overlaps or alias.overlaps:
@@ -87,6 +88,18 @@ class _Made:
             tensor_on(View(alias, result.type, *meta), result.offset)
             for result, meta in zip(self.results, self.view_metas, strict=True)
         ]
+
+
+def _refuse_outside(memory: Storage, result: Geometry) -> None:
+    """Raises torch's error for a view by strides that would reach beyond its memory."""
+    type = result.type
+    need, there = extent(result) * type.dtype.itemsize if type.size else 0, memory.type.nbytes
+    if need > there:
+        raise RuntimeError(
+            f"setStorage: sizes {[*type.dims]}, strides {[*type.strides]}, storage offset {result.offset}, and "
+            f"itemsize {type.dtype.itemsize} requiring a storage size of {need} are out of bounds for storage of size "
+            f"{there}"
+        )
 
 
 def _of_overlapping(alias: Alias, result: Geometry, meta: view_values.ViewMeta) -> XlaTensor:
