@@ -323,6 +323,27 @@ def test_rows_inside_of_another_loop_have_code_of_their_own():
         )
 
 
+@pytest.mark.parametrize("rows", [2, 4, 40])
+def test_rows_that_are_joined_with_a_loop_inside_of_another_one_have_code_of_their_own(rows):
+    assert agrees(
+        xl.parse(f"""HloModule m
+    fold {{
+      p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      ROOT r = f32[] add(p, q)
+    }}
+    ENTRY e {{
+      x = f32[{rows},16,2,16] parameter(0)
+      g = f32[2,16] parameter(1)
+      b = f32[{rows},16,2,16] broadcast(g), dimensions={{2,3}}
+      y = f32[{rows},16,2,16] add(x, b)
+      z = f32[{rows},16,2,16] multiply(y, y)
+      zero = f32[] constant(0)
+      ROOT s = f32[{rows},16,2] reduce(z, zero), dimensions={{3}}, to_apply=fold
+    }}""")
+    )
+
+
 def test_columns_of_joined_loops_are_no_rows():
     assert agrees(
         xl.parse("""HloModule m

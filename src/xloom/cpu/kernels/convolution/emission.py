@@ -308,7 +308,7 @@ _LARGE_KERNEL = 3 / 4
 _POINTWISE_SHARE = 4
 """Of the second cache, what a kernel of one place takes one of so many parts of, that is read from there fast enough:
 blocks of a larger one, as products have them, are in the first cache."""
-_LARGEST_KERNEL = 3 / 8
+_LARGEST_KERNEL = 1 / 16
 """Of the last cache, what one takes of which a panel is that large, so that sums are formed in blocks."""
 
 
