@@ -34,6 +34,6 @@ def callees_first(tops: Iterable[Computation], done: Container[Computation] = ()
 
 
 def _callees(computation: Computation) -> Iterator[Computation]:
-    for instruction in computation:
+    for instruction in computation._instructions:
         if instruction.opcode in CALLERS:
             yield from instruction.called_computations

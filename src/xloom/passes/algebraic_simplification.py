@@ -16,6 +16,7 @@ class AlgebraicSimplification(Pass):
     """Replaces elementwise expressions by simpler ones of the same value, bit for bit (but for NaN's bits)."""
 
     name = "algebraic-simplification"
+    opcodes = RULES.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

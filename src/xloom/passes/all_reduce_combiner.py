@@ -26,6 +26,7 @@ class AllReduceCombiner(Pass):
     """
 
     name = "all-reduce-combiner"
+    opcodes = ("all-reduce",)
     limit: int = LARGE
 
     def run(self, module: Module) -> bool:

@@ -30,6 +30,7 @@ class AsyncSimplification(Pass):
     """
 
     name = "async-simplification"
+    opcodes = ("async-done", *_PAIRS)
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -26,6 +26,8 @@ class Pass:
     """
 
     name: ClassVar[str]
+    opcodes: ClassVar[Collection[str] | None] = None
+    """It changes no module that has none of these, and need not be asked; None where it looks at all."""
 
     def run(self, module: Module) -> bool:
         """Rewrites `module` in place; True if it changed something. Raises PassError when it cannot."""

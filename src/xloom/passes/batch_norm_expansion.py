@@ -29,6 +29,7 @@ class BatchNormExpansion(Pass):
     """
 
     name = "batch-norm-expansion"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -24,6 +24,7 @@ class BuiltInCallExpansion(Pass):
     """Custom calls that XLA gives a meaning become plain HLO, except where code is registered under the same name."""
 
     name = "built-in-call-expansion"
+    opcodes = ("custom-call",)
 
     def run(self, module: Module) -> bool:
         """See the class."""

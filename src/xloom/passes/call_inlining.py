@@ -24,6 +24,7 @@ class CallInlining(Pass):
     """
 
     name = "call-inlining"
+    opcodes = ("call", "conditional")
 
     def run(self, module: Module) -> bool:
         """See the class."""

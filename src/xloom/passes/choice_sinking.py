@@ -22,6 +22,7 @@ class ChoiceSinking(Pass):
     """
 
     name = "choice-sinking"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

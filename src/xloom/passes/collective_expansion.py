@@ -33,6 +33,7 @@ class CollectiveExpansion(Pass):
     """
 
     name = "collective-expansion"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

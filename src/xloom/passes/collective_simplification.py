@@ -27,6 +27,7 @@ class CollectiveSimplification(Pass):
     """
 
     name = "collective-simplification"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

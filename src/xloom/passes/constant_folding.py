@@ -33,6 +33,7 @@ class ConstantFolding(Pass):
     """
 
     name = "constant-folding"
+    opcodes = ("constant",)
     max_elements: int = 65536
     max_work: int = 1 << 24
 

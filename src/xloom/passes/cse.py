@@ -15,6 +15,8 @@ from xloom.passes.rewrite import editable_computations
 from xloom.passes.structure import Structure
 
 _SEPARATE = frozenset({"parameter", "opt-barrier", "async-start", "async-update", "async-done", "copy-start", "domain"})
+_FIRST = "first"
+"""The key of the only one so far of those that are alike at first sight."""
 
 
 @register
@@ -38,17 +40,27 @@ class CommonSubexpressionElimination(Pass):
 
 
 def _merge(computation: Computation, structure: Structure, effects: Effects) -> bool:
-    first: dict[Hashable, Instruction] = {}
+    alike: dict[Hashable, dict[Hashable, Instruction]] = {}
     numbers: dict[Instruction, int] = {}
     merged: dict[Instruction, Instruction] = {}
     for instruction in computation.post_order():
-        if any(o in merged for o in instruction.operands):
-            instruction.set_operands([merged.get(o, o) for o in instruction.operands])
+        operands = instruction.operands
+        if merged and any(o in merged for o in operands):
+            operands = tuple([merged.get(o, o) for o in operands])
+            instruction.set_operands(operands)
+        places = tuple([numbers[o] for o in operands])
         numbers[instruction] = len(numbers)
         if _stays_apart(instruction, effects):
             continue
-        key = structure.key(instruction, tuple(numbers[o] for o in instruction.operands))
-        kept = first.setdefault(key, instruction)
+        rough = (instruction.opcode, instruction.shape, tuple(sorted(places)))
+        found = alike.get(rough)
+        if found is None:  # as for most, whose keys need not be known
+            alike[rough] = {_FIRST: instruction}
+            continue
+        first = found.pop(_FIRST, None)
+        if first is not None:
+            found[structure.key(first, tuple([numbers[o] for o in first.operands]))] = first
+        kept = found.setdefault(structure.key(instruction, places), instruction)
         if kept is not instruction:
             merged[instruction] = kept
     computation.root = merged.get(computation.root, computation.root)
@@ -68,4 +80,4 @@ def _stays_apart(instruction: Instruction, effects: Effects) -> bool:
 
 
 def _has_token(shape: Shape) -> bool:
-    return shape.is_token or any(_has_token(e) for e in shape.elements)
+    return shape.is_token or (shape.is_tuple and any(_has_token(e) for e in shape.elements))

@@ -36,6 +36,8 @@ class DeadCodeElimination(Pass):
 
 def remove_dead(computation: Computation, effects: Effects) -> bool:
     """Removes what is unused from one computation; True if there was anything."""
+    if not any(instruction.is_dead and instruction.opcode != "parameter" for instruction in computation):
+        return False
     before = len(computation)
     for instruction in reversed(computation.post_order()):  # users first: one sweep is enough
         if instruction.is_dead and instruction.opcode != "parameter" and not effects.of(instruction):

@@ -30,6 +30,7 @@ class DeadInitialValue(Pass):
     """
 
     name = "dead-initial-value"
+    opcodes = ("while",)
 
     def run(self, module: Module) -> bool:
         """See the class."""

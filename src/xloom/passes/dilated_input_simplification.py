@@ -24,6 +24,7 @@ class DilatedInputSimplification(Pass):
     """
 
     name = "dilated-input-simplification"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

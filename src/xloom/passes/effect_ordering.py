@@ -10,7 +10,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import BUILT_IN
 from xloom.passes.base import Pass, register
-from xloom.passes.effects import Effects
+from xloom.passes.effects import WITH_EFFECTS, Effects
 
 _OUTSIDE = frozenset({"custom-call", "infeed", "recv"})
 
@@ -24,6 +24,7 @@ class EffectOrdering(Pass):
     """
 
     name = "effect-ordering"
+    opcodes = WITH_EFFECTS | _OUTSIDE
 
     def run(self, module: Module) -> bool:
         """See the class."""
@@ -52,6 +53,7 @@ class CallNaming(Pass):
     """Notes the name of each instruction that calls code outside, for messages: inlining makes others."""
 
     name = "call-naming"
+    opcodes = _OUTSIDE
 
     def run(self, module: Module) -> bool:
         """See the class."""

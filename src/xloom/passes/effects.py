@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
-from xloom.hlo.instruction import Instruction
+from xloom.hlo.instruction import CALLERS, Instruction
+from xloom.hlo.opcodes import OPCODES
 
+WITH_EFFECTS = frozenset(name for name, row in OPCODES.items() if row.has_effect)
+"""The opcodes of instructions with an effect, whatever their attributes are."""
 _ENDS_ASYNC = frozenset({"async-update", "async-done"})
 
 
@@ -19,9 +22,10 @@ class Effects:
         """True when running `instruction` has an effect beside its value, in computations that it calls included."""
         while instruction.opcode in _ENDS_ASYNC:
             instruction = instruction.operands[0]
-        if instruction.op.has_effect or instruction.attrs.get("custom_call_has_side_effect"):
+        opcode = instruction.opcode
+        if opcode in WITH_EFFECTS or (opcode == "custom-call" and instruction.attrs.get("custom_call_has_side_effect")):
             return True
-        return any(self.of_computation(c) for c in instruction.called_computations)
+        return opcode in CALLERS and any(self.of_computation(c) for c in instruction.called_computations)
 
     def of_computation(self, computation: Computation) -> bool:
         """True when any instruction of `computation` has an effect."""

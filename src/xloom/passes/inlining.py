@@ -20,6 +20,7 @@ class Inlining(Pass):
     """Puts called and fused computations in the place of what calls them: native code has no other use for them."""
 
     name = "inlining"
+    opcodes = _INLINED
 
     def run(self, module: Module) -> bool:
         """See the class."""

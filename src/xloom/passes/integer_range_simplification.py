@@ -22,6 +22,7 @@ class IntegerRangeSimplification(Pass):
     """Removes tests and bounds that the ranges of integers decide, such as those of loops' counters."""
 
     name = "integer-range-simplification"
+    opcodes = ("compare", "maximum", "minimum", "clamp", "remainder", *_INDICES)
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -31,6 +31,7 @@ class LapackCallExpansion(Pass):
     """
 
     name = "lapack-call-expansion"
+    opcodes = ("custom-call",)
 
     def run(self, module: Module) -> bool:
         """See the class."""

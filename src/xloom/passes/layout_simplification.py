@@ -19,6 +19,7 @@ class LayoutSimplification(Pass):
     """
 
     name = "layout-simplification"
+    opcodes = RULES.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -33,6 +33,7 @@ class LinearAlgebraBlocking(Pass):
     block: int = 256
 
     name = "linear-algebra-blocking"
+    opcodes = ("cholesky", "triangular-solve")
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -20,6 +20,7 @@ class LinearAlgebraWidening(Pass):
     """Computes cholesky and triangular-solve of floats narrower than f32 in f32: roundings at each step add up."""
 
     name = "linear-algebra-widening"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -19,6 +19,7 @@ class MaskSharing(Pass):
     """Compares max(x, 0) with 0 rather than x, which then is not kept from a network's forward to its backward half."""
 
     name = "mask-sharing"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

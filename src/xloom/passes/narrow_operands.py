@@ -23,6 +23,7 @@ class NarrowOperands(Pass):
     """
 
     name = "narrow-operands"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -50,6 +50,7 @@ class ProductBlocking(Pass):
     cached: int = 1 << 20
 
     name = "product-blocking"
+    opcodes = ("dot",)
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -38,6 +38,7 @@ class ProductTiling(Pass):
     rows: int = LEAST_ROWS
 
     name = "product-tiling"
+    opcodes = ("dot",)
 
     def run(self, module: Module) -> bool:
         """See the class."""

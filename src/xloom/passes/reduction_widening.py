@@ -34,6 +34,7 @@ class ReductionWidening(Pass):
     """
 
     name = "reduction-widening"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

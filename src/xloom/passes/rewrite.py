@@ -118,14 +118,16 @@ def editable_computations(module: Module) -> list[Computation]:
 
     Not those that custom code or an asynchronous wrapper looks at.
     """
+    computations = module.computations
     contracts = {
         callee
-        for instruction in module.instructions
+        for computation in computations
+        for instruction in computation
         if instruction.opcode in _CONTRACTS
         or (instruction.opcode == "fusion" and instruction.attrs.get("kind") == "kCustom")
         for callee in instruction.called_computations
     }
-    return [c for c in callees_first(module.computations) if c not in contracts]
+    return [c for c in callees_first(computations) if c not in contracts]
 
 
 def _rewrite(computation: Computation, rules: dict[str, list[Rule]], effects: Effects, dynamic: bool) -> bool:
@@ -171,7 +173,7 @@ def _rewrite(computation: Computation, rules: dict[str, list[Rule]], effects: Ef
 def _is_frozen(instruction: Instruction, dynamic: bool) -> bool:
     if instruction.control_predecessors or instruction.control_successors:
         return True
-    return not dynamic and (instruction.shape.is_dynamic or any(o.shape.is_dynamic for o in instruction.operands))
+    return not dynamic and (instruction.shape.is_dynamic or any([o.shape.is_dynamic for o in instruction.operands]))
 
 
 def _fits(old: Instruction, new: Instruction, fresh: list[Instruction]) -> bool:

@@ -57,10 +57,16 @@ def run_passes(
     for hook in active:
         hook.start(module)
     runs = []
+    present = _opcodes_of(module)
     for number, pass_ in enumerate(pipeline, 1):
+        if pass_.opcodes is not None and present.isdisjoint(pass_.opcodes):
+            runs.append(PassRun(pass_, False, 0.0, sum(map(len, module.computations))))
+            continue
         start = time.perf_counter()
         with nullcontext() if active_trace() is None else span(str(pass_), "compile"):
             changed = pass_.run(module)
+        if changed:
+            present = _opcodes_of(module)
         if changed and module.config.is_scheduled:
             restore_schedule(module)
         seconds = time.perf_counter() - start
@@ -68,3 +74,7 @@ def run_passes(
         for hook in active if changed else ():
             hook.after(module, pass_, number)
     return runs
+
+
+def _opcodes_of(module: Module) -> set[str]:
+    return {instruction.opcode for computation in module.computations for instruction in computation}

@@ -27,6 +27,7 @@ class ScanExpansion(Pass):
     """
 
     name = "scan-expansion"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -24,6 +24,7 @@ class SignSharing(Pass):
     """
 
     name = "sign-sharing"
+    opcodes = ("negate",)
 
     def run(self, module: Module) -> bool:
         """See the class."""

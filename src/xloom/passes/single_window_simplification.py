@@ -24,6 +24,7 @@ class SingleWindowSimplification(Pass):
     """Rewrites gathers and scatters of one window as dynamic slices."""
 
     name = "single-window-simplification"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -18,6 +18,7 @@ class TupleSimplification(Pass):
     """Removes get-tuple-element of tuple, and tuple of the elements of one tuple."""
 
     name = "tuple-simplification"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -28,11 +28,10 @@ class UpdateAccumulation(Pass):
     """Adds to a part of an array where the rest of what is added is zero."""
 
     name = "update-accumulation"
+    opcodes = ("while",)  # an array that no loop keeps would be copied first
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        if not any(i.opcode == "while" for i in module.instructions):
-            return False  # an array that no loop keeps would be copied first
         return rewrite(module, _rules(NegativeZeros(module)))
 
 

@@ -27,6 +27,7 @@ class UpdatePredication(Pass):
     """Makes the predicate of a choice between an array and its update one of the update alone."""
 
     name = "update-predication"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""

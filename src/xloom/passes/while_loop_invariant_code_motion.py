@@ -50,6 +50,7 @@ class WhileLoopInvariantCodeMotion(Pass):
     """
 
     name = "while-loop-invariant-code-motion"
+    opcodes = ("while",)
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -31,6 +31,7 @@ class WhileLoopSimplification(Pass):
     """
 
     name = "while-loop-simplification"
+    opcodes = ("while",)
 
     def run(self, module: Module) -> bool:
         """See the class."""

@@ -38,6 +38,7 @@ class DotOperandFusion(Pass):
     """Dots that have such an operand become fusions of both, of kind kCustom; a narrow result is the dot's own."""
 
     name = "dot-operand-fusion"
+    opcodes = ("dot",)
 
     def run(self, module: Module) -> bool:
         """Fuses operands into products; True when the module changed."""

@@ -38,6 +38,7 @@ class EpilogueFusion(Pass):
     """Products of what tiles hold, and the elementwise operators that alone read them, become kCustom fusions."""
 
     name = "epilogue-fusion"
+    opcodes = ("dot", "convolution")
 
     def run(self, module: Module) -> bool:
         """Fuses what is done to sums into products; True when the module changed."""

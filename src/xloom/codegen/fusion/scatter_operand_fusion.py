@@ -33,6 +33,7 @@ class ScatterOperandFusion(Pass):
     """Scatters become fusions with their operands, of kind kCustom; the operand that is changed stays the first one."""
 
     name = "scatter-operand-fusion"
+    opcodes = ("scatter",)
 
     def run(self, module: Module) -> bool:
         """Fuses operands into scatters; True when the module changed."""

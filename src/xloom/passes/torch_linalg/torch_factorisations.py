@@ -31,6 +31,7 @@ class TorchFactorisations(Pass):
     tallest: int = 0
 
     name = "torch-factorisations"
+    opcodes = ("custom-call",)
 
     def run(self, module: Module) -> bool:
         """See the class."""
