@@ -22,6 +22,8 @@ class Computation:
         self.execution_thread = "main"
         self._instructions: dict[Instruction, None] = {}
         self._root: Instruction | None = None
+        self._post_order: list[Instruction] | None = None
+        """`post_order`, until something changes it."""
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -67,6 +69,7 @@ class Computation:
         if unique and self.module is not None:
             instruction.name = self.module.instruction_names.unique(instruction.name)
         self._instructions[instruction] = None
+        self._post_order = None
         return instruction
 
     def remove(self, instruction: Instruction) -> None:
@@ -81,6 +84,7 @@ class Computation:
         instruction.drop_control_dependencies()
         del self._instructions[instruction]
         instruction.parent = None
+        self._post_order = None
 
     def replace(self, old: Instruction, new: Instruction) -> None:
         """Puts `new` (added if it is not here yet) in the place of `old`, and removes `old`."""
@@ -106,15 +110,21 @@ class Computation:
         root = self.root
         self._instructions = new
         self._root = root
+        self._post_order = None
 
     def post_order(self) -> list[Instruction]:
         """The instructions, operands and control predecessors first, in XLA's order."""
+        if self._post_order is None:
+            self._post_order = self._in_post_order()
+        return self._post_order.copy()
+
+    def _in_post_order(self) -> list[Instruction]:
         state: dict[Instruction, int] = {}
         order: list[Instruction] = []
         mine = self._instructions
         known = state.get
         for start in mine:
-            if start in state or any(user.parent is not None for user in start._users):
+            if start in state or (start._users and any([user.parent is not None for user in start._users])):
                 continue
             stack = [start]
             while stack:

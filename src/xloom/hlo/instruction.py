@@ -148,6 +148,7 @@ class Instruction:
         if old is new:
             return
         self._operands[index] = new
+        self._reordered()
         if self._places is not None:
             del self._places[old][index]
             self._places.setdefault(new, {})[index] = None
@@ -159,8 +160,14 @@ class Instruction:
         for old in self._operands:
             old._drop_user(self)
         self._operands, self._places = list(operands), None
+        self._reordered()
         for new in self._operands:
             new._users[self] = new._users.get(self, 0) + 1
+
+    def _reordered(self) -> None:
+        """Its computation's order is no longer what it was."""
+        if self.parent is not None:
+            self.parent._post_order = None
 
     def _drop_user(self, user: Instruction) -> None:
         count = self._users[user] - 1
@@ -198,6 +205,7 @@ class Instruction:
             if before._successors is None:
                 before._successors = []
             before._successors.append(self)
+            self._reordered()
 
     def drop_control_dependencies(self) -> None:
         """Removes it from the control dependencies on both sides."""
@@ -206,6 +214,7 @@ class Instruction:
         for after in self._successors or ():
             after._predecessors.remove(self)  # type: ignore[union-attr]
         self._predecessors = self._successors = None
+        self._reordered()
 
     def transfer_control_dependencies_to(self, new: Instruction) -> None:
         """Moves its control dependencies to `new`."""

@@ -86,7 +86,18 @@ class Shape:
     element shapes (or a buffer's one). Equality includes layout; `compatible` ignores it.
     """
 
-    __slots__ = ("_depth", "_hash", "_text", "_text_plain", "dims", "dtype", "dynamic", "elements", "layout")
+    __slots__ = (
+        "_depth",
+        "_hash",
+        "_is_dynamic",
+        "_text",
+        "_text_plain",
+        "dims",
+        "dtype",
+        "dynamic",
+        "elements",
+        "layout",
+    )
 
     def __init__(
         self,
@@ -101,6 +112,7 @@ class Shape:
         self.dynamic = dynamic if any(dynamic) else ()
         self.layout = layout
         self.elements = elements
+        self._is_dynamic = bool(self.dynamic) or (bool(elements) and any([e._is_dynamic for e in elements]))
         self._depth = 1 + max(e._depth for e in elements) if elements else 0
         if self._depth > MOST_DEPTH:
             raise ShapeError(f"tuples nested too deeply: more than {MOST_DEPTH}", hint="use fewer, wider tuples")
@@ -132,7 +144,7 @@ class Shape:
     @property
     def is_dynamic(self) -> bool:
         """True when a dimension of it, or of one of its elements, is dynamic."""
-        return bool(self.dynamic) or any(e.is_dynamic for e in self.elements)
+        return self._is_dynamic
 
     @property
     def rank(self) -> int:

@@ -150,7 +150,8 @@ def _rewrite(computation: Computation, rules: dict[str, list[Rule]], effects: Ef
             rewriter.fresh.clear()
             new = rule(old, rewriter)
             if new is None or not _fits(old, new, rewriter.fresh):
-                _remove_unused(reversed(rewriter.fresh), effects, wake)
+                if rewriter.fresh:
+                    _remove_unused(reversed(rewriter.fresh), effects, wake)
                 continue
             changed = True
             for instruction in rewriter.fresh:
@@ -171,9 +172,9 @@ def _rewrite(computation: Computation, rules: dict[str, list[Rule]], effects: Ef
 
 
 def _is_frozen(instruction: Instruction, dynamic: bool) -> bool:
-    if instruction.control_predecessors or instruction.control_successors:
+    if instruction._predecessors or instruction._successors:
         return True
-    return not dynamic and (instruction.shape.is_dynamic or any([o.shape.is_dynamic for o in instruction.operands]))
+    return not dynamic and (instruction.shape.is_dynamic or any([o.shape.is_dynamic for o in instruction._operands]))
 
 
 def _fits(old: Instruction, new: Instruction, fresh: list[Instruction]) -> bool:

@@ -14,7 +14,6 @@ from xloom.codegen.loop_ir.nest import (
     LoopNest,
     element_cost,
     loaded_values,
-    loads_of,
     node_count,
     nodes_of,
     reductions_of,
@@ -206,7 +205,7 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
         return "there is one row"
     made: dict[BufferValue, tuple[Affine, int]] = {}
     for stage in nest.stages:
-        for node in loads_of(stage):
+        for node in stage.loads:
             if node.source[0] not in roots:
                 continue
             if node.source not in made or not _reads_row(nest.outer, node, stage, *made[node.source]):
@@ -214,7 +213,9 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
         for store in stage.stores:
             root, _ = store.target
             made[store.target] = (store.address, math.prod(loop_dims(root)[rank:]))
-    return FusionGroup(stages, inlined, rank)
+    group = FusionGroup(stages, inlined, rank)
+    group.nest = nest
+    return group
 
 
 def same_row(outer: list[Var], load: Affine, store: Affine, size: int) -> bool:

@@ -13,7 +13,7 @@ from xloom.codegen.buffer_values import BufferValue, defining_value, defining_va
 from xloom.codegen.elemental import register_rules
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.kernel_facts import unread_operands
-from xloom.codegen.loop_ir.nest import LoopNest, element_cost, loads_of, node_count
+from xloom.codegen.loop_ir.nest import LoopNest, element_cost, node_count
 from xloom.codegen.loop_ir.nodes import Load
 from xloom.codegen.ops import OP_ROWS, Role, Trait, having
 from xloom.codegen.thresholds import TRANSPOSED_SIDE
@@ -66,7 +66,7 @@ class FusionGroup:
     @cached_property
     def loads(self) -> list[list[Load]]:
         """What each stage of its nest reads."""
-        return [loads_of(stage) for stage in self.nest.stages]
+        return [stage.loads for stage in self.nest.stages]
 
     @cached_property
     def size(self) -> tuple[int, int]:

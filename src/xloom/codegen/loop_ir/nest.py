@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 from xloom.codegen.loop_ir.affine import EVERYWHERE, Affine, Ranges, Var
@@ -40,6 +41,16 @@ class LoopBody:
     vars: list[Var]
     stores: list[Store]
 
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """Every node that what it stores is computed from, each once: asked for by most that looks at a loop."""
+        return walk([s.node for s in self.stores])
+
+    @cached_property
+    def loads(self) -> list[Load]:
+        """What it reads: for what it stores, and for where."""
+        return [n for n in nodes_of(self) if isinstance(n, Load)]
+
 
 @dataclass
 class LoopNest:
@@ -60,17 +71,12 @@ class LoopNest:
 def nodes_of(stage: LoopBody) -> list[Node]:
     """Every node of a stage: of what it stores, and of the numbers that say where."""
     where = [v.node for s in stage.stores for v, _ in s.address.terms if v.node is not None]
-    return walk([*where, *(s.node for s in stage.stores)])
-
-
-def loads_of(stage: LoopBody) -> list[Load]:
-    """What a stage reads: for what it stores, and for where."""
-    return [n for n in nodes_of(stage) if isinstance(n, Load)]
+    return walk([*where, *(s.node for s in stage.stores)]) if where else stage.nodes
 
 
 def loaded_values(nest: LoopNest) -> list[BufferValue]:
     """The arrays that the nest loads, in order of first use."""
-    return list(dict.fromkeys(load.source for stage in nest.stages for load in loads_of(stage)))
+    return list(dict.fromkeys(load.source for stage in nest.stages for load in stage.loads))
 
 
 def affine_expressions(stage: LoopBody) -> list[Affine]:
@@ -98,7 +104,7 @@ def stride_score(stage: LoopBody, var: Var) -> int:
     for store in stage.stores:
         if not isinstance(store.node, Reduced):
             score += 3 * _worth(store.address, var)
-    for node in walk([s.node for s in stage.stores]):
+    for node in stage.nodes:
         if isinstance(node, Load):
             score += _worth(node.address, var)
     return score
@@ -128,7 +134,7 @@ def by_extent(stage: LoopBody, loops: Iterable[Var]) -> list[Var]:
     if len(loops) < 2:
         return loops
     addresses = [s.address for s in stage.stores]
-    addresses += [n.address for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+    addresses += [n.address for n in stage.nodes if isinstance(n, Load)]
 
     def extent(var: Var) -> int:
         return next((abs(a.factor(var)) for a in addresses if a.factor(var)), 0)
@@ -151,7 +157,7 @@ def interleaved(stage: LoopBody, loops: Sequence[Var]) -> Var | None:
     for var in loops[:-1]:
         dense = (s.address.factor(var) == 1 and s.address.factor(loops[-1]) == var.size for s in stage.stores)
         if (var.size <= INTERLEAVED or _differs(stage, var)) and all(dense):
-            return var if var.size * len(walk([s.node for s in stage.stores])) < INTERLEAVED_NODES else None
+            return var if var.size * len(stage.nodes) < INTERLEAVED_NODES else None
     return None
 
 
@@ -235,12 +241,12 @@ INTERLEAVED_NODES = 400
 
 def node_count(nest: LoopNest) -> int:
     """Operators in the nest, a measure of its code."""
-    return sum(len(walk([s.node for s in stage.stores])) for stage in nest.stages)
+    return sum(len(stage.nodes) for stage in nest.stages)
 
 
 def element_cost(nest: LoopNest) -> int:
     """About how many additions all stages cost, an element each."""
-    return sum(cost_of([s.node for s in stage.stores]) for stage in nest.stages)
+    return sum(_cost(stage.nodes) for stage in nest.stages)
 
 
 def cost_of(nodes: Sequence[Node]) -> int:

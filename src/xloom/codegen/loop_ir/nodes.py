@@ -173,12 +173,15 @@ def walk(roots: Sequence[Node], *, guarded: bool = True) -> list[Node]:
         if id(node) in seen:
             continue
         seen[id(node)] = node
+        if isinstance(node, Op):  # as most are
+            stack.extend(node.operands)
+            continue
         if guarded or not isinstance(node, If):
             stack.extend(operands_of(node))
         if isinstance(node, Reduced):
             stack.extend(node.reduction.bodies)
         for index in indices_of(node):
-            stack.extend(v.node for v, _ in index.terms if v.node is not None)
+            stack += [v.node for v, _ in index.terms if v.node is not None]
     return list(seen.values())
 
 

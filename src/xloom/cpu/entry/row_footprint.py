@@ -14,7 +14,7 @@ from typing import NamedTuple
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.loop_ir.affine import Affine, Var, range_of
-from xloom.codegen.loop_ir.nest import LoopNest, arranged, loads_of, merged
+from xloom.codegen.loop_ir.nest import LoopNest, arranged, merged
 from xloom.cpu.kernel_modules.kernel import Phase
 
 
@@ -65,7 +65,7 @@ class Access(NamedTuple):
 def accesses(nest: LoopNest) -> Iterator[Access]:
     """What a nest loads and stores, without arrays of one iteration."""
     for stage in nest.stages:
-        found = [Access(n.source, n.address, False) for n in loads_of(stage)]
+        found = [Access(n.source, n.address, False) for n in stage.loads]
         found += [Access(s.target, s.address, True) for s in stage.stores]
         yield from (access for access in found if access.value not in nest.private)
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody
-from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Node, Op, walk
+from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Node, Op
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
 from xloom.hlo.dtype import bf16
@@ -33,7 +33,7 @@ def is_bf16_in_pairs(code: Phases, stage: LoopBody, inner: Var) -> bool:
 
     if inner.size % 2 or not all(is_in_words(s.target, s.address) for s in stage.stores):
         return False
-    found = walk([s.node for s in stage.stores])
+    found = stage.nodes
     along = _loads_along(found, inner)
     plain = all(isinstance(n, (Op, Constant, Index, Load)) for n in found)
     return plain and bool(along) and all(is_in_words(n.source, n.address) for n in along)
@@ -47,7 +47,7 @@ def store_pair(code: Phases, elements: Elements, stage: LoopBody, inner: Var) ->
     """Computes and stores the element at the innermost loop's index, and the next one."""
     b, at = elements.b, elements.vars[inner]
     words: dict[int, ir.Value] = {}
-    for load in _loads_along(walk([s.node for s in stage.stores]), inner):
+    for load in _loads_along(stage.nodes, inner):
         word_pointer = types.element_pointer(b, elements.pointers(load.source), bf16, elements.address_of(load))
         words[id(load)] = b.load(word_pointer, typ=I32, align=2)
     halves: list[list[ir.Value]] = []

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, cost_along, cost_of, pieces
-from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Op, walk
+from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Op
 from xloom.cpu.loops.bf16_pairs import is_bf16_in_pairs, store_pair
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nontemporal_stores import NontemporalStores, is_nontemporal
@@ -71,7 +71,7 @@ def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var,
 def _fetch_ahead(elements: Elements, stage: LoopBody, inner: Var, size: int) -> None:
     """Fetches what a later block loads, where a processor would have to follow many arrays, and again in each page."""
     b = elements.b
-    loads = {n.source: n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)}
+    loads = {n.source: n for n in stage.nodes if isinstance(n, Load)}
     if len(loads) + len(stage.stores) < _MANY:
         return
     with elements.scope():
@@ -84,7 +84,7 @@ def _fetch_ahead(elements: Elements, stage: LoopBody, inner: Var, size: int) -> 
 
 def _lanes(code: Phases, stage: LoopBody, inner: Var) -> int:
     """Elements of one vector of the widest type; 0 where neighbours are not computed from neighbours."""
-    found = walk([s.node for s in stage.stores])
+    found = stage.nodes
     if not all(isinstance(n, (Op, Constant, Index, Load)) for n in found):
         return 0
     addresses = [*(s.address for s in stage.stores), *(n.address for n in found if isinstance(n, Load))]

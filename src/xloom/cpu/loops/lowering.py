@@ -201,7 +201,7 @@ class Lowering:
 
     def _widest(self, stage: LoopBody) -> int:
         """Bytes of the widest element that is loaded or stored; narrow floats are computed as f32."""
-        loads = [n.dtype for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+        loads = [n.dtype for n in stage.nodes if isinstance(n, Load)]
         return max(4, *(t.bytes for t in (*loads, *(self._code.types_of(s.target) for s in stage.stores))))
 
     def _along(
@@ -333,7 +333,7 @@ def _is_picked(node: Node, inner: Var) -> bool:
 
 def _is_spaced(stage: LoopBody, inner: Var) -> bool:
     """True when elements are loaded at equal distances, and none where others say."""
-    addresses = [n.address for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+    addresses = [n.address for n in stage.nodes if isinstance(n, Load)]
     if any(has_changing_numbers(a, (inner,)) for a in addresses):
         return False
     return any(abs(a.factor(inner)) > 1 for a in addresses)
@@ -348,5 +348,5 @@ def _is_dense(stage: LoopBody, inner: Var, least_cost: int) -> bool:
 
 def _is_contiguous(stage: LoopBody, inner: Var) -> bool:
     """True when neighbours are stored beside each other, and loaded from one place or from beside each other."""
-    loads = [n.address for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+    loads = [n.address for n in stage.nodes if isinstance(n, Load)]
     return all(a.factor(inner) in (0, 1) for a in (*(s.address for s in stage.stores), *loads))

@@ -15,7 +15,7 @@ from llvmlite import ir
 from xloom.codegen import thresholds
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, cost_along
-from xloom.codegen.loop_ir.nodes import Load, walk
+from xloom.codegen.loop_ir.nodes import Load
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
 from xloom.llvm import element_access, types
@@ -72,7 +72,7 @@ def _loaded(code: Phases) -> dict[int, int]:
     """Bytes of each array that is loaded, by its number."""
     nbytes: dict[int, int] = {}
     for stage in code.nest.stages:
-        for node in walk([s.node for s in stage.stores]):
+        for node in stage.nodes:
             if isinstance(node, Load) and node.source in code.numbers:
                 size = node.dtype.bytes * math.prod(v.size for v, _ in node.address.terms if v.node is None)
                 number = code.numbers[node.source]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody
-from xloom.codegen.loop_ir.nodes import Load, walk
+from xloom.codegen.loop_ir.nodes import Load
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
 from xloom.llvm.intrinsics import intrinsic
@@ -29,7 +29,7 @@ def may_overlap(code: Phases, stage: LoopBody, size: int, lanes: int) -> bool:
     if size % lanes < 2 or not 1 <= size // lanes < _MANY:
         return False
     written = {id(code.pointers[store.target]) for store in stage.stores}
-    read = [n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+    read = [n for n in stage.nodes if isinstance(n, Load)]
     return not any(id(code.pointers[load.source]) in written for load in read)
 
 

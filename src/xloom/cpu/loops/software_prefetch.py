@@ -15,7 +15,7 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, reductions_of, stage_cost
-from xloom.codegen.loop_ir.nodes import Load, walk
+from xloom.codegen.loop_ir.nodes import Load
 from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.loop import PLAIN, loop
 from xloom.llvm.target import Target
@@ -70,7 +70,7 @@ def _next_rows(
 ) -> list[PrefetchedRow]:
     found: dict[BufferValue, PrefetchedRow] = {}
     for stage in nest.stages:
-        for node in walk([s.node for s in stage.stores]):
+        for node in stage.nodes:
             if isinstance(node, Load) and node.source not in nest.private:
                 following = _next_row(node, nest.outer, row)
                 if following is not None and nbytes_of(node.source) > CACHED * target.caches.last:

@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, Store
-from xloom.codegen.loop_ir.nodes import Load, indices_of, walk
+from xloom.codegen.loop_ir.nodes import Load, indices_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nontemporal_stores import footprint, is_nontemporal
 from xloom.cpu.loops.phases import Phases, counters
@@ -105,7 +105,7 @@ def _blocks(
 def _straight(stage: LoopBody, nodes: Sequence[Load], loops: tuple[Var, Var]) -> list[Load]:
     """Loads that run along the stores, in other rows with each row of the result."""
     across, inner = loops
-    loads = [n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load) and n not in nodes]
+    loads = [n for n in stage.nodes if isinstance(n, Load) and n not in nodes]
     return [n for n in loads if n.address.factor(inner) == 1 and n.address.factor(across)]
 
 
@@ -165,7 +165,7 @@ class TiledResults:
 
     def _are_rows_joined(self, stage: LoopBody) -> bool:
         across, inner = self._blocks.across, self._blocks.inner
-        nodes = [n for n in walk([s.node for s in stage.stores]) if id(n) not in self._transposed]
+        nodes = [n for n in stage.nodes if id(n) not in self._transposed]
         found = [*(s.address for s in stage.stores), *(i for n in nodes for i in indices_of(n))]
         is_cut = self._blocks.width != inner.size or self._blocks.width % self._blocks.vector == 0
         return not is_cut and all(i.factor(across) == i.factor(inner) * inner.size for i in found)
