@@ -61,6 +61,8 @@ class Op:
     attributes: dict[str, Use]
     computations: tuple[str, ...]
     """Names of the attributes that hold called computations, in the order in which XLA visits them."""
+    required: tuple[str, ...]
+    """Names of the attributes without which it means nothing."""
 
     @property
     def elementwise(self) -> bool:
@@ -237,7 +239,8 @@ def op(name: str, arity: int, flags: Flags, doc: str, attrs: str = "") -> None:
     """Adds a row to the table."""
     uses = dict(_use(a) for a in attrs.split())
     called = tuple(n for n, u in uses.items() if u.info.kind in ("computation", "computations"))
-    OPCODES[name] = Op(name, arity, flags, doc, uses, ("body", "condition") if name == "while" else called)
+    required = tuple(n for n, u in uses.items() if u.required)
+    OPCODES[name] = Op(name, arity, flags, doc, uses, ("body", "condition") if name == "while" else called, required)
 
 
 _0, _C, _R, _X = Flags.NONE, Flags.COMMUTES, Flags.REGION, Flags.EFFECT

@@ -83,20 +83,25 @@ class Shape:
     """The type of a value: an array, a tuple, a token, an opaque handle, or a buffer.
 
     `dims` are sizes; of a dynamic dimension (`dynamic[i]`) the upper bound, or UNBOUNDED. `elements` are a tuple's
-    element shapes (or a buffer's one). Equality includes layout; `compatible` ignores it.
+    element shapes (or a buffer's one). Equality includes layout; `compatible` ignores it. `rank` is the number of
+    dimensions, `size` that of an array's elements (at the bounds of dynamic dimensions); `is_array` is true unless it
+    is a tuple, token, opaque or buffer, `is_dynamic` when a dimension of it, or of one of its elements, is dynamic.
     """
 
     __slots__ = (
         "_depth",
         "_hash",
-        "_is_dynamic",
         "_text",
         "_text_plain",
         "dims",
         "dtype",
         "dynamic",
         "elements",
+        "is_array",
+        "is_dynamic",
         "layout",
+        "rank",
+        "size",
     )
 
     def __init__(
@@ -112,7 +117,10 @@ class Shape:
         self.dynamic = dynamic if any(dynamic) else ()
         self.layout = layout
         self.elements = elements
-        self._is_dynamic = bool(self.dynamic) or (bool(elements) and any([e._is_dynamic for e in elements]))
+        self.is_array: bool = dtype.is_array
+        self.is_dynamic = bool(self.dynamic) or (bool(elements) and any([e.is_dynamic for e in elements]))
+        self.rank = len(dims)
+        self.size = math.prod(dims)
         self._depth = 1 + max(e._depth for e in elements) if elements else 0
         if self._depth > MOST_DEPTH:
             raise ShapeError(f"tuples nested too deeply: more than {MOST_DEPTH}", hint="use fewer, wider tuples")
@@ -121,11 +129,6 @@ class Shape:
         self._text_plain: str | None = None
 
     # -- what it is
-    @property
-    def is_array(self) -> bool:
-        """True unless a tuple, token, opaque or buffer."""
-        return self.dtype.is_array
-
     @property
     def is_tuple(self) -> bool:
         """True for a tuple shape, the empty tuple included."""
@@ -140,21 +143,6 @@ class Shape:
     def is_scalar(self) -> bool:
         """True for an array of rank 0."""
         return self.dtype.is_array and not self.dims
-
-    @property
-    def is_dynamic(self) -> bool:
-        """True when a dimension of it, or of one of its elements, is dynamic."""
-        return self._is_dynamic
-
-    @property
-    def rank(self) -> int:
-        """Number of dimensions."""
-        return len(self.dims)
-
-    @property
-    def size(self) -> int:
-        """Number of elements of an array (at the bounds of dynamic dimensions)."""
-        return math.prod(self.dims)
 
     @property
     def major_to_minor(self) -> tuple[int, ...]:

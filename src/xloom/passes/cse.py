@@ -72,8 +72,8 @@ def _merge(computation: Computation, structure: Structure, effects: Effects) -> 
 def _stays_apart(instruction: Instruction, effects: Effects) -> bool:
     return (
         instruction.opcode in _SEPARATE
-        or bool(instruction.control_predecessors)
-        or bool(instruction.control_successors)
+        or bool(instruction._predecessors)
+        or bool(instruction._successors)
         or _has_token(instruction.shape)
         or effects.of(instruction)
     )

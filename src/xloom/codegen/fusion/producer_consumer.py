@@ -53,7 +53,7 @@ class FusionGroup:
     most: tuple[int, int] | None = None
     """Nodes and cost of the others that it is put together of, if that was done without a look at its nest."""
 
-    @property
+    @cached_property
     def roots(self) -> list[Instruction]:
         """The stored instructions of all stages."""
         return [root for stage in self.stages for root in stage]

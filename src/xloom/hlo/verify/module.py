@@ -57,7 +57,7 @@ def _instruction_problem(instruction: Instruction) -> VerifyError | None:
         return instruction_error(instruction, "unknown opcode")
     if row.arity >= 0 and len(instruction._operands) != row.arity:
         return instruction_error(instruction, f"takes {row.arity} operands, found {len(instruction._operands)}")
-    missing = [n for n, u in row.attributes.items() if u.required and n not in instruction.attrs]
+    missing = [name for name in row.required if name not in instruction.attrs]
     if missing:
         return instruction_error(
             instruction, f"the attribute {missing[0]} is missing", row.attributes[missing[0]].info.doc
@@ -65,7 +65,11 @@ def _instruction_problem(instruction: Instruction) -> VerifyError | None:
     for _, leaf in instruction.shape.leaves():
         if leaf.nbytes > _MOST_BYTES and not leaf.is_dynamic:
             return instruction_error(instruction, f"{leaf.to_text(layout=False)} has {leaf.nbytes} bytes, 2^63 or more")
-        if leaf.layout is not None and sorted(leaf.layout.minor_to_major) != list(range(leaf.rank)):
+        if (
+            leaf.layout is not None
+            and not leaf.layout.is_default
+            and sorted(leaf.layout.minor_to_major) != list(range(leaf.rank))
+        ):
             return instruction_error(instruction, f"the layout of {leaf} is not a permutation of its dimensions")
     try:
         check_shape(instruction)

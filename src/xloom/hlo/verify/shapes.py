@@ -47,6 +47,8 @@ def check_shape(instruction: Instruction) -> None:
 
 def alike(a: Shape, b: Shape) -> bool:
     """Compatible, where a dynamic dimension may have another bound, and floats another precision."""
+    if a is b:
+        return True
     if a.elements or b.elements:
         return len(a.elements) == len(b.elements) and all(map(alike, a.elements, b.elements))
     if a.is_dynamic or b.is_dynamic:
