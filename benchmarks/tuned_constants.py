@@ -246,6 +246,7 @@ TUNED = (
     Tuned("cpu.kernels.window.each_window", "_BLOCK", "pooling/average"),
     Tuned("cpu.kernels.window.each_window", "_UNROLLED", "own/sum-dilated-5x5", ("run", "compile")),
     Tuned("cpu.kernels.window.each_window", "_TASK", "pooling/average"),
+    Tuned("cpu.kernels.window.reduce_window", "_SHORT", "pooling/average", ("run", "compile")),
     Tuned("cpu.kernels.window.associative_operator", "LANES", "scan/cumsum-vector scan/cumsum-rows"),
     Tuned("cpu.kernels.window.select_and_scatter", "_COLUMNS", "own/max-gradient-9x9 own/max-gradient-7x7-nchw"),
     Tuned("cpu.kernels.window.select_and_scatter", "_TASK", "own/max-gradient-7x7-nchw"),
@@ -653,6 +654,11 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.library.transforms._PLANES",
         "cpu.library.transforms._SIDES",
         "cpu.library.transforms._RIGHT_SIDES",
+        "cpu.library.windows._WINDOWS",
+        "cpu.library.windows._CHANNELS",
+        "cpu.library.windows._BATCHES",
+        "cpu.library.windows._SIDE",
+        "cpu.library.windows._MOST",
     ),
 }
 """Constants that something else defines, by what it is."""

@@ -112,6 +112,36 @@ def test_a_product_of_another_shape_is_not_written_again(emitted):
     assert emitted == ["dot", "dot"]
 
 
+def pooled(batch: int, rows: int, columns: int, channels: int, opcode: str = "add", side: int = 2) -> xl.Module:
+    counts = ",".join(str((n - side) // 2 + 1) for n in (rows, columns))
+    return xl.parse(f"""HloModule m
+    f {{
+      x = f32[] parameter(0)
+      y = f32[] parameter(1)
+      ROOT z = f32[] {opcode}(x, y)
+    }}
+    ENTRY e {{
+      a = f32[{batch},{rows},{columns},{channels}] parameter(0)
+      zero = f32[] constant(0)
+      ROOT r = f32[{batch},{counts},{channels}] reduce-window(a, zero),
+        window={{size=1x{side}x{side}x1 stride=1x2x2x1}}, to_apply=f
+    }}""")
+
+
+@pytest.mark.parametrize("channels", [[20, 20], [130, 5000]])
+def test_small_windows_of_another_image_are_not_written_again(emitted, channels):
+    few, many = channels
+    assert agrees(pooled(1, 31, 50, few)) and agrees(pooled(1, 10, 77, few)) and agrees(pooled(1, 3, 4, few))
+    assert emitted == ["reduce-window"]
+    assert agrees(pooled(3, 31, 50, few)) and agrees(pooled(2, 7, 9, few))
+    assert agrees(pooled(2, 7, 9, many, "maximum"))
+
+
+def test_windows_that_share_much_have_code_for_their_sizes(emitted):
+    assert agrees(pooled(1, 31, 50, 20, "maximum", 3)) and agrees(pooled(1, 10, 77, 20, "maximum", 3))
+    assert emitted == ["reduce-window"] * 2
+
+
 def test_another_process_finds_it(emitted):
     xl.compile(dot(300, 400, 500))
     for cache in (kept_programs.linked, jit.object_cache, shape_generic.kept):

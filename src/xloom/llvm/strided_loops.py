@@ -53,10 +53,12 @@ def times(b: ir.IRBuilder, i: ir.Value, factor: int | SymbolicDimension) -> ir.V
     return i if factor == 1 else b.mul(i, i64(factor), flags=["nsw"])
 
 
-def plus(b: ir.IRBuilder, x: ir.Value, y: ir.Value | int) -> ir.Value:
+def plus(b: ir.IRBuilder, x: ir.Value, y: ir.Value | int | SymbolicDimension) -> ir.Value:
     """x + y, which does not overflow."""
     if isinstance(y, int):
         return b.add(x, I64(y), flags=["nsw"]) if y else x
+    if isinstance(y, SymbolicDimension):
+        y = y.loaded()
     if isinstance(x, ir.Constant) and x.constant == 0:
         return y
     return b.add(x, y, flags=["nsw"])

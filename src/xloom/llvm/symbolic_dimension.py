@@ -8,6 +8,7 @@ serves all shapes that meet the conditions: it loads what it needs of the comput
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from llvmlite import ir
@@ -69,6 +70,10 @@ class SymbolicDimensions:
             self._slots[size.number] = self.row([size])
         return self._slots[size.number]
 
+    def read_from(self, b: ir.IRBuilder, table: ir.Value) -> None:
+        """From now on numbers are loaded of `table`, where the function of `b` begins."""
+        self.load = lru_cache(maxsize=None)(partial(_entry, b, table))
+
     def row(self, numbers: Sequence[int | SymbolicDimension]) -> int:
         """Puts numbers side by side into the table: where the first one is."""
         begin = len(self._table)
@@ -87,6 +92,15 @@ class SymbolicDimensions:
         if (comparison, x, y) not in self._decided:
             self._decided.add((comparison, x, y))
             self._writer.require(comparison, x, y, result)
+
+
+def _entry(b: ir.IRBuilder, table: ir.Value, number: int) -> ir.Value:
+    """An entry of a table of numbers."""
+    kind = ir.IntType(64)
+    with b.goto_block(b.function.entry_basic_block):
+        value = b.load(b.gep(table, [kind(number)], inbounds=True, source_etype=kind), typ=kind)
+    value.set_metadata("invariant.load", b.module.add_metadata([]))
+    return value
 
 
 class SymbolicDimension:

@@ -46,12 +46,15 @@ def form(text: str, opened: Opened) -> ShapeGenericProblem:
     return ShapeGenericProblem(whole, tuple(values), problem)
 
 
-FormRule = Callable[[Instruction, Sequence[Shape]], ShapeGenericProblem]
+FormRule = Callable[[Instruction, Sequence[Shape]], ShapeGenericProblem | None]
 FORMS: dict[str, FormRule] = {}
 
 
 def form_of(*opcodes: str) -> Callable[[FormRule], FormRule]:
-    """Registers `rule(instruction, shapes)`, which gives the form of a kernel on arrays of these shapes."""
+    """Registers `rule(instruction, shapes)`, which gives the form of a kernel on arrays of these shapes.
+
+    None where its code is for them alone.
+    """
 
     def register(rule: FormRule) -> FormRule:
         for opcode in opcodes:

@@ -20,6 +20,7 @@ from xloom.llvm import element_access
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.kept_ir import kept_ir
+from xloom.llvm.noalias import Body, distinct
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import SymbolicDimension, SymbolicDimensions
 from xloom.llvm.target import Target
@@ -138,6 +139,19 @@ class PhaseBuilder:
                 value.set_metadata("invariant.load", self.b.module.add_metadata([]))
             self._sizes[number] = value
         return self._sizes[number]
+
+    @contextmanager
+    def distinct(self, pointers: Sequence[ir.Value]) -> Iterator[Body]:
+        """`llvm.noalias.distinct`, of which the range of items are the values: numbers are known inside, too."""
+        sizes = self.kernel.sizes
+        table = [self._pointer(-1)] if sizes else []
+        with distinct(self.b, [*pointers, *table], [self.begin, self.end]) as (b, inside, bounds):
+            before = sizes.load if sizes else None
+            if sizes:
+                sizes.read_from(b, inside.pop())
+            yield Body(b, inside, bounds)
+            if sizes and before:
+                sizes.load = before
 
     def numbers(self, row: Sequence[int | SymbolicDimension]) -> ir.Value:
         """The pointer to numbers (i64) side by side: in the table of sizes, if there is one."""

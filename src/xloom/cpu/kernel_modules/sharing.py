@@ -157,8 +157,10 @@ class KernelModules:
             return known
         kernel = self._kernel(tuple(operands), tuple(outputs), unread=unread, made=made, has_epilogue=has_epilogue)
         with choices_made() as choices:
+            form = None
             if instruction.opcode in FORMS:
                 form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
+            if form is not None:
                 if kernel.made:
                     form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
                 if has_epilogue:

@@ -2,8 +2,8 @@
 
 What is kept of them serves other shapes: products of matrices by the strategies that depend on their sizes, layouts and
 types, also with weights that are converted; convolutions over images with the usual windows; the routines of sorts;
-triangular systems; reductions over columns and to one number; single operations on each element. Fourier transforms,
-Cholesky's, and sums and norms of rows serve their own lengths.
+triangular systems; small windows; reductions over columns and to one number; single operations on each element. Fourier
+transforms, Cholesky's, and sums and norms of rows serve their own lengths.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from xloom.cpu.library.products import products
 from xloom.cpu.library.reductions import reductions
 from xloom.cpu.library.rows import rows
 from xloom.cpu.library.transforms import transforms
+from xloom.cpu.library.windows import windows
 
 _KEYS = ("f32", "f64", "f16", "bf16", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64")
 _SORTED = (("100000", 0), ("1000", 0), ("300,5000", 1), ("5000,300", 0))
@@ -51,6 +52,7 @@ def _all() -> Iterator[str]:
     yield from rows()
     yield from reductions()
     yield from elementwise()
+    yield from windows()
 
 
 def _sort(dtype: str, dims: str, along: int, more: bool) -> str:

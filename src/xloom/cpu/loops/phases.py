@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache, partial
 
 from llvmlite import ir
 
@@ -94,7 +93,7 @@ class Phases:
         self.pointers = {value: body.args[n] for value, n in self.numbers.items()}
         self._arguments = body.args
         if self._table is not None:
-            self._table.load = lru_cache(maxsize=None)(partial(_number, b, arrays[-1]))
+            self._table.read_from(b, arrays[-1])
         elements = Elements(b, lambda value: self.pointers[value], self.address, self.is_wider, self._stored)
         with ExitStack() as stack:
             elements.bounds = begin, end
@@ -183,11 +182,3 @@ def counters(b: ir.IRBuilder, loops: Sequence[Var], item: ir.Value) -> dict[Var,
         item = b.udiv(item, i64(var.size))
     found[loops[0]] = item
     return found
-
-
-def _number(b: ir.IRBuilder, table: ir.Value, number: int) -> ir.Value:
-    """A number of the table of sizes, read where the function begins."""
-    with b.goto_block(b.function.entry_basic_block):
-        value = b.load(b.gep(table, [I64(number)], inbounds=True, source_etype=I64), typ=I64)
-    value.set_metadata("invariant.load", b.module.add_metadata([]))
-    return value

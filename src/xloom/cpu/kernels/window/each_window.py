@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from llvmlite import ir
 
@@ -16,10 +18,10 @@ from xloom.cpu.kernels.window.axes import WindowAxis
 from xloom.cpu.kernels.window.reducer import Reducer
 from xloom.cpu.kernels.window.window_loops import coordinates, each_element, without_gaps
 from xloom.llvm.loop import loop
-from xloom.llvm.noalias import distinct
 from xloom.llvm.routine import function, greatest, least, optimize_for_size
 from xloom.llvm.strided_loops import plus, times
-from xloom.llvm.types import I1, I64, POINTER
+from xloom.llvm.symbolic_dimension import SymbolicDimension
+from xloom.llvm.types import I1, I64, POINTER, i64
 
 _BLOCK = 2048
 """Windows along the last dimension that are an item."""
@@ -44,13 +46,12 @@ def reduce_each_window(kernel: Kernel, reducer: Reducer, axes: list[WindowAxis])
             one_by_one = _one_by_one(phase.b.module, reducer, outer, last, small=in_registers and last.is_plain)
         pointers = reducer.pointers(phase)
         with (
-            distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds),
-            loop(b, bounds[0], bounds[1], name="item") as item,
+            phase.distinct(pointers) as (b, pointers, bounds),
+            _items(b, bounds, outer, blocks) as (row, windows, block),
         ):
-            row, block = b.udiv(item, I64(blocks)), b.urem(item, I64(blocks))
-            begin = times(b, block, _BLOCK)
-            end = least(b, plus(b, begin, _BLOCK), I64(last.count))
-            windows = coordinates(b, row, outer)
+            begin, end = times(b, block, _BLOCK), i64(last.count)
+            if blocks != 1:
+                end = least(b, plus(b, begin, _BLOCK), end)
             common = [*pointers, *windows, times(b, row, last.count)]
             first, stop = begin, end
             if in_registers and one_by_one is not None:
@@ -58,12 +59,33 @@ def reduce_each_window(kernel: Kernel, reducer: Reducer, axes: list[WindowAxis])
                 with b.if_then(b.icmp_signed("<", begin, first)):
                     b.call(one_by_one, [*common, begin, first])
             if in_registers:
+                starts = _starts(b, axes, windows)
                 with loop(b, first, stop, name="window") as i:
-                    _in_registers(b, reducer, axes, pointers, [*windows, i], plus(b, common[-1], i))
+                    _in_registers(b, reducer, last, pointers, starts, i, plus(b, common[-1], i))
                 begin = stop
             if one_by_one is not None:
                 with b.if_then(b.icmp_signed("<", begin, end)):
                     b.call(one_by_one, [*common, begin, end])
+
+
+@contextmanager
+def _items(
+    b: ir.IRBuilder, bounds: Sequence[ir.Value], outer: list[WindowAxis], blocks: int
+) -> Iterator[tuple[ir.Value, list[ir.Value], ir.Value]]:
+    """Each item: its row's number, that of the windows along each axis but the last, and which block it is."""
+    if blocks != 1 or not outer:
+        with loop(b, *bounds, name="item") as item:
+            row = b.udiv(item, i64(blocks))
+            yield row, coordinates(b, row, outer), b.urem(item, i64(blocks))
+        return
+    (begin, end), size = bounds, i64(outer[-1].count)  # a division for each window could take as long as that
+    lines = b.udiv(b.sub(plus(b, end, size), I64(1)), size)
+    with loop(b, b.udiv(begin, size), lines, name="line") as line:
+        first = b.mul(line, size)
+        around = coordinates(b, line, outer[:-1])
+        low, high = greatest(b, b.sub(begin, first), I64(0)), least(b, b.sub(end, first), size)
+        with loop(b, low, high, name="item") as window:
+            yield plus(b, first, window), [*around, window], I64(0)
 
 
 def _whole(
@@ -80,20 +102,34 @@ def _whole(
     return b.select(inside, low, end), b.select(inside, high, end)
 
 
+def _starts(b: ir.IRBuilder, axes: list[WindowAxis], windows: list[ir.Value]) -> list[tuple[ir.Value, int]]:
+    """Where the elements of the first window along the last axis lie, in order: from a value, and a number further."""
+    start = I64(0)
+    for axis, window in zip(axes, windows, strict=False):
+        start = plus(b, start, times(b, window, axis.window.stride * axis.stride))
+    values: dict[int, ir.Value] = {}
+    found = []
+    for offset in itertools.product(*(_offsets(a) for a in axes)):
+        far: int | SymbolicDimension = sum(n for n in offset if not isinstance(n, int))
+        if id(far) not in values:
+            values[id(far)] = plus(b, start, far)
+        found.append((values[id(far)], sum(n for n in offset if isinstance(n, int))))
+    return found
+
+
 def _in_registers(
     b: ir.IRBuilder,
     reducer: Reducer,
-    axes: list[WindowAxis],
+    last: WindowAxis,
     pointers: list[ir.Value],
-    windows: list[ir.Value],
+    starts: list[tuple[ir.Value, int]],
+    window: ir.Value,
     target: ir.Value,
 ) -> None:
-    start = I64(0)
-    for axis, window in zip(axes, windows, strict=True):
-        start = plus(b, start, times(b, window, axis.window.stride * axis.stride))
+    further = times(b, window, last.window.stride * last.stride)
     state = reducer.initial(b, pointers)
-    for offset in itertools.product(*(_offsets(a) for a in axes)):
-        state = reducer.accumulate(b, state, reducer.elements(b, pointers, plus(b, start, sum(offset))))
+    for start, offset in starts:
+        state = reducer.accumulate(b, state, reducer.elements(b, pointers, plus(b, plus(b, start, further), offset)))
     reducer.keep(b, pointers, target, state)
 
 

@@ -10,7 +10,8 @@ from llvmlite import ir
 from xloom.cpu.kernels.window.axes import WindowAxis
 from xloom.llvm.loop import loop
 from xloom.llvm.strided_loops import plus, times
-from xloom.llvm.types import I64
+from xloom.llvm.symbolic_dimension import SymbolicDimension
+from xloom.llvm.types import I64, i64
 
 
 def coordinates(b: ir.IRBuilder, row: ir.Value, outer: Sequence[WindowAxis]) -> list[ir.Value]:
@@ -18,13 +19,13 @@ def coordinates(b: ir.IRBuilder, row: ir.Value, outer: Sequence[WindowAxis]) -> 
     return parts(b, row, [axis.count for axis in outer])
 
 
-def parts(b: ir.IRBuilder, number: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
+def parts(b: ir.IRBuilder, number: ir.Value, sizes: Sequence[int | SymbolicDimension]) -> list[ir.Value]:
     """The index along each of dimensions of `sizes`, of row-major number `number`."""
     out = []
-    for size in reversed(sizes):
-        out.append(b.urem(number, I64(size)))
-        number = b.udiv(number, I64(size))
-    return out[::-1]
+    for size in reversed(sizes[1:]):
+        out.append(b.urem(number, i64(size)))
+        number = b.udiv(number, i64(size))
+    return [*([number] if sizes else ()), *reversed(out)]
 
 
 @contextmanager

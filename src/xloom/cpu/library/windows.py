@@ -1,0 +1,39 @@
+"""Small windows over images, for the library of kernels.
+
+Code of many channels serves any number of them, that of few is for theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+
+_WINDOWS = ((2, 2), (2,), (3, 3))
+"""Their sides; all lie two elements apart."""
+_SIDE = 56
+_CHANNELS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 256)
+_BATCHES = (1, 8)
+_OPERATORS = (("add", "0"), ("maximum", "-inf"))
+_MOST = 7
+"""Elements of windows of which the greatest is found so: more share what they have in common."""
+
+
+def windows() -> Iterator[str]:
+    """The HLO text of each."""
+    for sides, channels, batch in product(_WINDOWS, _CHANNELS, _BATCHES):
+        for dtype, (opcode, initial) in product(("f32", "bf16"), _OPERATORS):
+            if opcode == "add" or prod(sides) <= _MOST:
+                yield _program(dtype, opcode, initial, sides, channels, batch)
+
+
+def _program(dtype: str, opcode: str, initial: str, sides: tuple[int, ...], channels: int, batch: int) -> str:
+    lengths = [_SIDE] * len(sides), [(_SIDE - side) // 2 + 1 for side in sides]
+    dims, counts = (",".join(map(str, (batch, *each, channels))) for each in lengths)
+    size, stride = ("x".join(map(str, (1, *each, 1))) for each in (sides, (2,) * len(sides)))
+    return (
+        f"HloModule library\nf {{\n x = {dtype}[] parameter(0)\n y = {dtype}[] parameter(1)\n"
+        f" ROOT r = {dtype}[] {opcode}(x, y)\n}}\nENTRY e {{\n a = {dtype}[{dims}] parameter(0)\n"
+        f" i = {dtype}[] constant({initial})\n ROOT r = {dtype}[{counts}] reduce-window(a, i),"
+        f" window={{size={size} stride={stride}}}, to_apply=f\n}}\n"
+    )
