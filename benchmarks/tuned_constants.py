@@ -658,7 +658,6 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.library.windows._CHANNELS",
         "cpu.library.windows._BATCHES",
         "cpu.library.windows._SIDE",
-        "cpu.library.windows._MOST",
     ),
 }
 """Constants that something else defines, by what it is."""

@@ -84,3 +84,40 @@ def test_what_an_inner_loop_calls_too_is_before_it():
     text = module.to_text()
     assert xl.parse(text).to_text() == text
     assert xl.from_proto(module.to_proto()).to_text() == text
+
+
+def test_post_order_follows_every_change():
+    module = xl.parse("""HloModule m
+    ENTRY e {
+      a = f32[4] parameter(0)
+      b = f32[4] parameter(1)
+      c = f32[4] add(a, b)
+      d = f32[4] multiply(c, a)
+      f = f32[4] negate(b)
+      ROOT t = (f32[4], f32[4]) tuple(d, f)
+    }""")
+    e = module.entry
+    a, b, c, d, f, t = e.instructions
+
+    def holds() -> None:
+        assert e.post_order() == e._in_post_order()
+
+    holds()
+    e.post_order().clear()  # the caller's own
+    holds()
+    d.replace_operand(1, f)
+    holds()
+    new = e.add(Instruction("g", "negate", c.shape, [d]))
+    holds()
+    c.add_control_predecessor(f)
+    holds()
+    t.set_operands([new, f])
+    holds()
+    f.replace_all_uses_with(b)
+    holds()
+    c.drop_control_dependencies()
+    holds()
+    e.remove(f)
+    holds()
+    e.reorder([b, a, c, d, new, t])
+    holds()
