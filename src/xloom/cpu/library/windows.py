@@ -11,8 +11,9 @@ from itertools import product
 _WINDOWS = ((2, 2), (2,))
 """Their sides; all lie two elements apart."""
 _SIDE = 56
-_CHANNELS = (16, 32, 64, 96, 256)
-_BATCHES = (1, 8)
+"""Of images, of which the code is for any."""
+_CHANNELS, _BATCHES = (16, 32, 64, 96, 256), (1, 8)
+"""Few channels that are usual, and many; one image, and several."""
 _OPERATORS = (("add", "0"), ("maximum", "-inf"))
 
 
