@@ -43,6 +43,7 @@ class DilatedInputPhases(Pass):
     """
 
     name = "dilated-input-phases"
+    opcodes = rule.by_opcode
 
     def run(self, module: Module) -> bool:
         """See the class."""
