@@ -333,15 +333,14 @@ def test_rows_that_differ_are_not_shared(nests: list[Lowering]):
     assert len(nests) == 2
 
 
+FOLD = "fold { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT r = f32[] add(p, q) }"
+
+
 def test_rows_inside_of_another_loop_have_code_of_their_own():
     for rows in (4, 6, 40):
         assert agrees(
             xl.parse(f"""HloModule m
-    fold {{
-      p = f32[] parameter(0)
-      q = f32[] parameter(1)
-      ROOT r = f32[] add(p, q)
-    }}
+    {FOLD}
     ENTRY e {{
       x = f32[2,{rows},2,900] parameter(0)
       g = f32[2,{rows}] parameter(1)
@@ -357,11 +356,7 @@ def test_rows_inside_of_another_loop_have_code_of_their_own():
 def test_rows_that_are_joined_with_a_loop_inside_of_another_one_have_code_of_their_own(rows):
     assert agrees(
         xl.parse(f"""HloModule m
-    fold {{
-      p = f32[] parameter(0)
-      q = f32[] parameter(1)
-      ROOT r = f32[] add(p, q)
-    }}
+    {FOLD}
     ENTRY e {{
       x = f32[{rows},16,2,16] parameter(0)
       g = f32[2,16] parameter(1)
