@@ -213,6 +213,18 @@ def test_bfloat16():
     agrees(torch.compile(model, backend="xloom"), model, x, rtol=5e-2, atol=5e-2)
 
 
+def test_transposed_convolutions_of_bf16():
+    """Places between those of the input are none for processors that multiply tiles."""
+    layers = (
+        nn.ConvTranspose2d(3, 32, 2, 2),
+        nn.ReLU(),
+        nn.ConvTranspose2d(32, 16, 4, 2, 1),
+        nn.ConvTranspose2d(16, 24, 3, 2),
+    )
+    model = nn.Sequential(*layers).bfloat16().eval()
+    agrees(torch.compile(model, backend="xloom"), model, images().bfloat16(), rtol=0.05, atol=0.05)
+
+
 def test_inference_tensors_are_not_counted_by_torch():
     with torch.inference_mode():
         model, x = network(), images()
