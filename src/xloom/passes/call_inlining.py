@@ -24,7 +24,7 @@ class CallInlining(Pass):
     """
 
     name = "call-inlining"
-    opcodes = ("call", "conditional")
+    opcodes = ("call", "conditional", "map")  # of maps, only those that are too many to be expanded
 
     def run(self, module: Module) -> bool:
         """See the class."""
