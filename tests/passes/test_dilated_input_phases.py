@@ -51,6 +51,11 @@ def test_phases(size, spread, padding, reversal, labels, is_finite):
     np.testing.assert_array_equal(np.asarray(xl.evaluate(changed, x, w)), np.asarray(xl.evaluate(module, x, w)))
 
 
+def test_many_phases_are_not_as_many_convolutions():
+    module = xl.parse(_program(10, 5, (9, 9), 0, "01io", (16, 15)))
+    assert not DilatedInputPhases().run(module)
+
+
 @pytest.mark.parametrize("padding", [(1, 1), (0, 0)])
 def test_phases_compiled(padding):
     """By what a processor has for bf16."""

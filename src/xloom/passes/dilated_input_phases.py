@@ -32,6 +32,9 @@ LEAST_PLACES = 64
 LEAST_COLUMNS = 16
 """Features of one convolution, for which processors have fast products of bf16."""
 
+MOST_PHASES = 16
+"""Of which each is a convolution, or a part of the mask that says what meets zeros."""
+
 
 @register
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class _Phase(NamedTuple):
 # convolution(x spread, w) == together(convolution(x, every d-th of w from r on) for each phase r)
 @rule("convolution")
 def _convolution(i: Instruction, rw: Rewriter) -> Instruction | None:
-    if not _may_have_phases(i):
+    if not _may_have_phases(i) or math.prod(d.base_dilation for d in i["window"]) > MOST_PHASES:
         return None
     labels, x = i["dim_labels"], i.operands[0]
     phases = [
