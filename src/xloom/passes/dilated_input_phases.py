@@ -56,7 +56,6 @@ class DilatedInputPhases(Pass):
 class _Phase(NamedTuple):
     """Places of the output along one dimension that meet the same elements of the kernel."""
 
-    remainder: int
     window: WindowDimension
     """What they are a convolution with."""
     taps: range
@@ -99,7 +98,7 @@ def _may_have_phases(i: Instruction) -> bool:
 
 
 def _whole(d: WindowDimension, count: int) -> _Phase:
-    return _Phase(0, d, range(d.size), count)
+    return _Phase(d, range(d.size), count)
 
 
 def _phases(d: WindowDimension, inputs: int, outputs: int) -> list[_Phase]:
@@ -114,7 +113,7 @@ def _phases(d: WindowDimension, inputs: int, outputs: int) -> list[_Phase]:
         window = WindowDimension(len(taps), 1, low, high, window_reversal=d.window_reversal)
         if d.window_reversal:  # where the same elements are stored
             taps = range(d.size - 1 - taps[-1], d.size - first, d.base_dilation) if taps else taps
-        found.append(_Phase(remainder, window, taps, count))
+        found.append(_Phase(window, taps, count))
     return found
 
 
@@ -131,12 +130,11 @@ def _of_zeros(rw: Rewriter, i: Instruction, phases: Sequence[Sequence[_Phase]]) 
     labels, w = i["dim_labels"], rw.converted(i.operands[1], f32)
     taps = [w.shape.dims[p] for p in labels.kernel_spatial]
     products = rw.make("multiply", w.shape, [w, rw.splat(w.shape, 0)])
-    rest = (labels.kernel_input_feature,)
     zero, total = rw.constant(array_shape(f32, ()), 0), rw.sum_of(f32)
-    left = [d for d in range(w.shape.rank) if d not in rest]
-    sums = rw.make(
-        "reduce", array_shape(f32, [w.shape.dims[d] for d in left]), [products, zero], dimensions=rest, to_apply=total
-    )
+    left = [d for d in range(w.shape.rank) if d != labels.kernel_input_feature]
+    shape = array_shape(f32, [w.shape.dims[d] for d in left])
+    reduced = (labels.kernel_input_feature,)
+    sums = rw.make("reduce", shape, [products, zero], dimensions=reduced, to_apply=total)
     # after the phases' dimensions, those of the kernel
     own = np.ones([*map(len, phases), *taps], bool)
     for number, phase in enumerate(phases):
