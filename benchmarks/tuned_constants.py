@@ -184,6 +184,7 @@ TUNED = (
     Tuned("cpu.kernels.matmul.packing", "_SHARE", "matmul/gemm-512 matmul/gemm-1024-bf16"),
     Tuned("cpu.kernels.matmul.packing", "_MOST_BYTES", "matmul/gemm-512 matmul/gemm-1024-bf16"),
     Tuned("cpu.kernels.matmul.packing", "DEPTH_BYTES", "matmul/gemm-bias-gelu matmul/gemm-2048-bf16"),
+    Tuned("cpu.kernels.matmul.packing", "_PLAIN_FLOATS", "matmul/gemm-1024 matmul/gemm-512"),
     Tuned("cpu.kernels.matmul.packing", "_SHORT_RUN", "own/depthwise-nchw"),
     Tuned("cpu.kernels.matmul.tile", "TALLEST", "matmul/gemm-1024 matmul/gemm-2048"),
     Tuned("cpu.kernels.matmul.tile", "_SHORT", "own/gemm-depth-5 own/batched-depth-5", ("run", "compile")),

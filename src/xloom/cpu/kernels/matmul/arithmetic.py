@@ -72,6 +72,11 @@ class Arithmetic:
         return 28 if self.target.registers.count == 32 else 12
 
     @property
+    def has_plain_floats(self) -> bool:
+        """True when a number is one float: adding a product takes one instruction, and no register beside its own."""
+        return self.dtype.is_float and self.parts == self.pack_factor == 1
+
+    @property
     def has_third_vector(self) -> bool:
         """True where 16 registers hold 12 sums, three vectors and a scalar: nothing else is needed to add a product."""
         return self.target.registers.count == 16 and self.pack_factor == self.parts == 1

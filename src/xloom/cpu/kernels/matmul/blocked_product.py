@@ -72,7 +72,8 @@ class _Blocks(NamedTuple):
 def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:
     """Adds one phase, whose items are blocks of the result."""
     rows, columns = count(product.rows), count(product.columns)
-    tile = fitting(arithmetic, rows, columns, arithmetic.few_sums)
+    many = arithmetic.has_plain_floats and least(rows, columns) > _FEW_ROWS
+    tile = fitting(arithmetic, rows, columns, arithmetic.most_sums if many else arithmetic.few_sums)
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     depth = left.length

@@ -31,18 +31,25 @@ _SHARE, _MOST_BYTES = 2, 1 << 18
 """Of the second cache, what is packed at once takes one of so many parts, and so many bytes at most."""
 DEPTH_BYTES = 1 << 10
 """Of a row of f32 in a panel: 32 columns of 256 fill most of a first-level cache of 48 KiB."""
+_PLAIN_FLOATS = 2
+"""Times as many of both for floats, which leave registers for tall tiles: panels come from the second cache then, and
+what is worth it is that the result is added to half as often."""
 BLOCK = 8
 """Rows and elements of the depth that are transposed in registers at once; what is packed begins at multiples of it."""
 
 
 def depth_bytes(arithmetic: Arithmetic) -> int:
     """Bytes of a row in a panel. Of f64 a panel has half as many columns as of f32, and as much of the depth."""
-    return DEPTH_BYTES * max(1, arithmetic.dtype.real.bytes // f32.bytes)
+    return DEPTH_BYTES * max(1, arithmetic.dtype.real.bytes // f32.bytes) * _times(arithmetic)
 
 
 def block_bytes(arithmetic: Arithmetic) -> int:
     """Bytes of what is packed at once."""
-    return min(arithmetic.target.caches.second // _SHARE, _MOST_BYTES)
+    return min(arithmetic.target.caches.second // _SHARE, _MOST_BYTES * _times(arithmetic))
+
+
+def _times(arithmetic: Arithmetic) -> int:
+    return _PLAIN_FLOATS if arithmetic.has_plain_floats else 1
 
 
 _SHORT_RUN = 9
