@@ -46,18 +46,23 @@ class ThunkLowering:
         self._flops = sum(map(flops, _instructions(thunk)))
 
     def of(self, value: BufferValue) -> BufferAllocation:
-        """The memory of an array."""
+        """The memory of an array; in a fusion, its parameters are operands, and its root the result."""
+        instruction, leaf = value
+        thunk = self._thunk
+        if isinstance(thunk, Instruction) and thunk.opcode == "fusion" and instruction.parent is thunk["calls"]:
+            is_operand = instruction.opcode == "parameter"
+            return self.operand(instruction["parameter_number"]) if is_operand else self.output(leaf)
         return self._program.assignment.of(value)
 
     def operand(self, number: int) -> BufferAllocation:
         """The memory of an operand of the instruction."""
         assert isinstance(self._thunk, Instruction)
-        return self.of((self._thunk._operands[number], 0))
+        return self._program.assignment.of((self._thunk._operands[number], 0))
 
     def output(self, number: int = 0) -> BufferAllocation:
         """The memory of a leaf of the instruction's result."""
         assert isinstance(self._thunk, Instruction)
-        return self.of((self._thunk, number))
+        return self._program.assignment.of((self._thunk, number))
 
     def scratch(self, nbytes: int) -> BufferAllocation:
         """Memory for this thunk alone."""
@@ -70,7 +75,9 @@ class ThunkLowering:
     def launch(self, kernel: DeviceKernel, blocks: int, arguments: Sequence[BufferAllocation]) -> None:
         """Launches a kernel whose pointers are those of `arguments`."""
         makes = ", ".join(f"%{i.name} {i.metadata.location}".strip() for i in roots_of(self._thunk))
-        is_wide = any(leaf.dtype in (f64, c128) for i in roots_of(self._thunk) for leaf in leaf_shapes(i.shape))
+        roots = roots_of(self._thunk)
+        inside = [i for root in roots if root.opcode == "fusion" for i in root["calls"]]
+        is_wide = any(leaf.dtype in (f64, c128) for i in (*roots, *inside) for leaf in leaf_shapes(i.shape))
         computes_in = "f64" if is_wide else "f32"
         self._program.steps.append(Launch(kernel, blocks, tuple(arguments), makes, self._flops, computes_in))
         self._flops = 0
@@ -85,4 +92,6 @@ class ThunkLowering:
 
 def _instructions(thunk: Thunk) -> list[Instruction]:
     """All that a thunk computes."""
-    return [*thunk.roots, *thunk.inlined] if isinstance(thunk, FusionGroup) else [thunk]
+    if isinstance(thunk, FusionGroup):
+        return [*thunk.roots, *thunk.inlined]
+    return list(thunk["calls"]) if thunk.opcode == "fusion" else [thunk]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from xloom.codegen import preparation
+from xloom.codegen.fusion.epilogue_fusion import EpilogueFusion
+from xloom.cuda.attention_fusion import AttentionFusion
 from xloom.cuda.leading_collectives import LeadingCollectives
 from xloom.cuda.narrow_products import NarrowProducts
 from xloom.cuda.sorted_top_k import SortedTopK
@@ -18,6 +20,7 @@ _OWN = (
     WindowSelections(),
     TupleSimplification(),
     DeadCodeElimination(),
+    EpilogueFusion(every=True),
 )
 _BLOCKING = f"product-blocking{{least={1 << 30},block={1 << 28}}}"
 """Blocks of products come one after another: each keeps all multiprocessors busy, and only what is huge is divided."""
@@ -26,7 +29,7 @@ _BLOCKING = f"product-blocking{{least={1 << 30},block={1 << 28}}}"
 def prepared(module: Module) -> Module:
     """A copy of `module` in the form that the planner takes, as `codegen.preparation` says."""
     own = (LeadingCollectives(), *_OWN) if is_spmd(module) else _OWN
-    return preparation.prepared(module, own=own, blocking=_BLOCKING)
+    return preparation.prepared(module, own=own, products=(AttentionFusion(),), blocking=_BLOCKING)
 
 
 def is_spmd(module: Module) -> bool:

@@ -1,7 +1,8 @@
 """Products and convolutions, and what is done to each of their sums: one instruction, so that sums never go to memory.
 
 Where a processor multiplies tiles, a product takes less time than to write its sums of f32 and to read them again. So
-biases, activations, residuals and conversions are applied to a block of sums while a cache has it.
+biases, activations, residuals and conversions are applied to a block of sums while a cache has it; on GPUs, while they
+are in registers.
 """
 
 from __future__ import annotations
@@ -28,14 +29,19 @@ _MOST = 40
 """Instructions in what is done to a sum."""
 _TYPES = frozenset(["bf16", "s8", "u8"])
 """Of operands, in tiles."""
-_VIEWS = frozenset(["broadcast", "constant", "convert", "iota", "reshape"])
+VIEWS = frozenset(["broadcast", "constant", "convert", "iota", "reshape"])
 """Operators that are as well done again for each reader."""
 
 
 @register
 @dataclass(frozen=True)
 class EpilogueFusion(Pass):
-    """Products of what tiles hold, and the elementwise operators that alone read them, become kCustom fusions."""
+    """Products of what tiles hold, and the elementwise operators that alone read them, become kCustom fusions.
+
+    With `every`, products of any types and sizes, as kernels of GPUs take them.
+    """
+
+    every: bool = False
 
     name = "epilogue-fusion"
     opcodes = ("dot", "convolution")
@@ -45,7 +51,9 @@ class EpilogueFusion(Pass):
         changed = False
         fused = {i["calls"] for i in module.instructions if i.opcode == "fusion"}
         for computation in [c for c in module.computations if c not in fused]:
-            products = [i for i in computation if i.opcode in ("dot", "convolution") and _is_worth_it(i)]
+            products = [
+                i for i in computation if i.opcode in ("dot", "convolution") and (self.every or _is_worth_it(i))
+            ]
             order = {i: k for k, i in enumerate(computation.post_order())} if products else {}
             while products:
                 root, inside = _epilogue(computation, products.pop(0), order, products)
@@ -92,7 +100,7 @@ def _epilogue(
     heapify(waiting)
     while waiting and len(inside) < _MOST:
         _, user = heappop(waiting)
-        if not _is_done_to_each(user, product) or any(u not in order for u in user.users):
+        if not is_done_to_each(user, product) or any(u not in order for u in user.users):
             break
         parts = user.operands[1:] if user.opcode == "gather" else user.operands  # a table is an array
         others = [i for o in parts if o not in inside for i in _own(o, product, later)]
@@ -100,7 +108,7 @@ def _epilogue(
             break
         inside.update(i for i in others if i is not None)
         inside.add(user)
-        if not waiting:
+        if not waiting and not _is_better_widened(user, root):
             root, best = user, set(inside)
         if user is computation.root:
             break
@@ -111,11 +119,16 @@ def _epilogue(
     return root, best
 
 
+def _is_better_widened(i: Instruction, root: Instruction) -> bool:
+    """True where all that read it are loops, which had better read fewer bytes and widen them."""
+    return i.shape.nbytes > root.shape.nbytes and bool(i.users) and all(map(is_fusible, i.users))
+
+
 def _is_tied(i: Instruction) -> bool:
     return bool(i.control_predecessors or i.control_successors)
 
 
-def _is_done_to_each(i: Instruction, product: Instruction) -> bool:
+def is_done_to_each(i: Instruction, product: Instruction) -> bool:
     """True where each element is made of one sum, in the order in which they lie in memory."""
     if not is_fusible(i) or _is_tied(i) or i.shape.size != product.shape.size:
         return False
@@ -129,10 +142,12 @@ def _is_lookup(i: Instruction) -> bool:
 
 def _own(operand: Instruction, product: Instruction, later: Collection[Instruction]) -> Iterator[Instruction | None]:
     """What an operand is computed of for each sum, up to arrays in memory; None where it had better be an array."""
+    if operand in product.operands:
+        return
     if operand in later:
         yield None
-    elif (operand.opcode in _VIEWS and is_fusible(operand) and not _is_tied(operand)) or (
-        len(operand.users) == 1 and _is_done_to_each(operand, product)
+    elif (operand.opcode in VIEWS and is_fusible(operand) and not _is_tied(operand)) or (
+        len(operand.users) == 1 and is_done_to_each(operand, product)
     ):
         yield operand
         for each in operand.operands:

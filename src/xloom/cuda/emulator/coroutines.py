@@ -302,8 +302,15 @@ class _Rewriting:
         words = [o if o.startswith("i32") else f"i32 {self._cast('bitcast', o, 'i32')}" for o in operands[:-4]]
         self._meet(line, "i32 -1", words)
         sums = ", ".join(operands[-4:])
-        result = "{ i32, i32, i32, i32 }" if kind == "s8" else "{ float, float, float, float }"
-        self._out.append(f"  {name} = call {result} @xloom_mma_{kind}(ptr %context, {sums})")
+        element, made = "i32" if kind == "s8" else "float", self._name()
+        self._out.append(f"  {made} = call <4 x {element}> @xloom_mma_{kind}(ptr %context, {sums})")
+        result = "undef"
+        for number in range(4):
+            part, whole = self._name(), name if number == 3 else self._name()
+            self._out.append(f"  {part} = extractelement <4 x {element}> {made}, i64 {number}")
+            kinds = f"{{ {', '.join([element] * 4)} }}"
+            self._out.append(f"  {whole} = insertvalue {kinds} {result}, {element} {part}, {number}")
+            result = whole
 
     def _assembly(self, line: str, name: str | None, kind: str, code: str, arguments: str) -> None:
         """What is written in PTX."""
@@ -485,8 +492,8 @@ declare { i32, i32, i32, i32 } @xloom_ldmatrix_trans(ptr)
 declare void @xloom_copy_begin(ptr, ptr, ptr, ptr, i32, i32, i32)
 declare void @xloom_copy_commit(ptr)
 declare void @xloom_copy_wait(ptr, ptr, i32)
-declare { float, float, float, float } @xloom_mma_bf16(ptr, float, float, float, float)
-declare { float, float, float, float } @xloom_mma_f16(ptr, float, float, float, float)
-declare { float, float, float, float } @xloom_mma_tf32(ptr, float, float, float, float)
-declare { i32, i32, i32, i32 } @xloom_mma_s8(ptr, i32, i32, i32, i32)
+declare <4 x float> @xloom_mma_bf16(ptr, float, float, float, float)
+declare <4 x float> @xloom_mma_f16(ptr, float, float, float, float)
+declare <4 x float> @xloom_mma_tf32(ptr, float, float, float, float)
+declare <4 x i32> @xloom_mma_s8(ptr, i32, i32, i32, i32)
 """

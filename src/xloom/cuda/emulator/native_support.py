@@ -45,7 +45,8 @@ def support() -> tuple[Library, dict[str, int]]:
     _define(module, "xloom_turn", VOID, [POINTER], lambda b, a: _turn(b, a[0]))
     for kind in (*MMA_KINDS, "s8"):
         sums = [I32 if kind == "s8" else FLOAT] * 4
-        result = ir.LiteralStructType(sums)
+        # four floats that are no vector come back in registers of the x87, which LLVM stores by APX where there is none
+        result = ir.VectorType(sums[0], 4)
         _define(module, f"xloom_mma_{kind}", result, [POINTER, *sums], lambda b, a, k=kind: _mma(b, a, k))
     for kind in ("plain", "trans"):
         _define(module, f"xloom_ldmatrix_{kind}", _WORDS, [POINTER], lambda b, a, k=kind: _ldmatrix(b, a, k))
@@ -176,9 +177,9 @@ def _mma(b: ir.IRBuilder, arguments: Sequence[ir.Value], kind: str) -> None:
             c = _fragment(b, context, kind, column, k, 4, is_left=False)
             total = b.add(total, b.mul(a, c)) if kind == "s8" else b.fadd(total, b.fmul(a, c))
         outputs.append(total)
-    result = ir.Constant(ir.LiteralStructType([value.type for value in sums]), ir.Undefined)
+    result = ir.Constant(ir.VectorType(sums[0].type, 4), ir.Undefined)
     for number, value in enumerate(outputs):
-        result = b.insert_value(result, value, number)
+        result = b.insert_element(result, value, I32(number))
     _turn(b, context)
     b.ret(result)
 

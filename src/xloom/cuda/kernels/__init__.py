@@ -17,6 +17,7 @@ FILES = {
     "convolution": "dot",
     "dot": "dot",
     "fft": "fft",
+    "fusion": "dot",
     "reduce-window": "element_nests",
     "rng": "rng",
     "rng-get-and-update-state": "rng",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from xloom.codegen.elemental.loop_nests import nest_for
+from xloom.cuda.attention import attention_of
 from xloom.cuda.kernel import KernelBuilder, blocks_for
 from xloom.cuda.kernels import kernel
+from xloom.cuda.kernels.attention import attention
+from xloom.cuda.kernels.epilogue import Epilogue
 from xloom.cuda.kernels.product import Product
 from xloom.cuda.kernels.tensor_core_tiles import TensorCoreTiles, suits, tensor_core_kind
 from xloom.cuda.kernels.thread_tiles import ThreadTiles
@@ -19,25 +22,52 @@ THIN = 8
 @kernel("dot", "convolution")
 def dot(lowering: ThunkLowering, instruction: Instruction) -> None:
     """One launch, or two for thin products and long sums; convolutions are products whose rows are gathered."""
+    _multiplied(lowering, instruction, None)
+
+
+@kernel("fusion")
+def fused(lowering: ThunkLowering, fusion: Instruction) -> None:
+    """Attention; or a product, and what is done to each of its sums before it is stored."""
+    inside = fusion["calls"]
+    found = attention_of(inside.root)
+    if found is not None:
+        attention(lowering, found, inside.root.shape.dtype)
+        return
+    product = next(i for i in inside if i.opcode in ("dot", "convolution"))
+    inlined = {i for i in inside if i.opcode != "parameter" and i not in (product, inside.root)}
+    _multiplied(lowering, product, Epilogue(inside.root, product, inlined))
+
+
+def _multiplied(lowering: ThunkLowering, instruction: Instruction, epilogue: Epilogue | None) -> None:
     is_dot = instruction.opcode == "dot"
     product = Product.of_dot(instruction) if is_dot else Product.of_convolution(instruction)
     if min(product.m, product.n, product.k) < THIN or not instruction.shape.size:
-        lowering.nest(nest_for([[instruction]], ()))
+        lowering.nest(nest_for([[epilogue.root]], epilogue.all) if epilogue else nest_for([[instruction]], ()))
         return
-    kind = tensor_core_kind(instruction)
-    kind = kind if suits(product, kind) else ""
-    cut = cut_for(product, kind, lowering.target) if kind else None
-    if cut:
-        tiles = WarpgroupTiles(instruction, product, kind, cut)
-    else:
-        tiles = TensorCoreTiles(instruction, product, kind) if kind else ThreadTiles(instruction, product)
+    tiles = _tiles(lowering, instruction, product, epilogue)
     sums = tiles.sums if tiles.sums and tiles.sums.parts > 1 else None
     output = lowering.scratch(sums.nbytes) if sums else lowering.output()
-    allocations = [lowering.operand(0), lowering.operand(1), output]
-    arguments = list(dict.fromkeys(allocations))
-    blocks = blocks_for(tiles.count, 1, most=1 << 30)
+    read = [(operand, 0) for operand in instruction._operands]
+    arrays = epilogue.arrays if epilogue and not sums else []
+    places = [*map(lowering.of, read), output, *map(lowering.of, arrays)]
+    arguments = list(dict.fromkeys(places))
+    numbers = {value: arguments.index(place) for value, place in zip(arrays, places[3:], strict=True)}
     builder = KernelBuilder(lowering.target, len(arguments), tiles.threads)
-    tiles.emit(builder, [builder.pointers[arguments.index(a)] for a in allocations])
-    lowering.launch(builder.finished(), blocks, arguments)
+    code = epilogue.code(builder, numbers, product) if epilogue and not sums else None
+    tiles.emit(builder, [builder.pointers[arguments.index(place)] for place in places[:3]], code)
+    builder.strategy += ", and what is done to each sum" * (code is not None)
+    lowering.launch(builder.finished(), blocks_for(tiles.count, 1, most=1 << 30), arguments)
     if sums:
-        sums.join(lowering, output, instruction.shape.dtype)
+        sums.join(lowering, output, epilogue.dtype if epilogue else instruction.shape.dtype, product, epilogue)
+
+
+def _tiles(
+    lowering: ThunkLowering, instruction: Instruction, product: Product, epilogue: Epilogue | None
+) -> WarpgroupTiles | TensorCoreTiles | ThreadTiles:
+    kind = tensor_core_kind(instruction)
+    if not kind or not suits(product, kind):
+        return ThreadTiles(instruction, product, epilogue)
+    cut = cut_for(product, kind, lowering.target)
+    if cut:
+        return WarpgroupTiles(instruction, product, kind, cut, epilogue)
+    return TensorCoreTiles(instruction, product, kind, epilogue)

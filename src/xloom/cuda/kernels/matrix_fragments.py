@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from xloom.cuda.kernel import KernelBuilder
-from xloom.cuda.kernels.staged_slices import StagedSlices
+from xloom.cuda.kernels.staged_slices import StagedSlices, TurnedSlices
 from xloom.llvm.types import I32, I64
 
 _SHARED = ir.PointerType(addrspace=3)
@@ -15,7 +15,7 @@ _WORDS = ir.LiteralStructType([I32] * 4)
 class Fragments:
     """Those of a warp's part of one operand, which begins at line `part` of the slices."""
 
-    def __init__(self, kernel: KernelBuilder, slices: StagedSlices, part: ir.Value, kind: str):
+    def __init__(self, kernel: KernelBuilder, slices: StagedSlices | TurnedSlices, part: ir.Value, kind: str):
         self._b, self._slices, self._kind, self._part = kernel.b, slices, kind, part
         self._lane = kernel.lane
 

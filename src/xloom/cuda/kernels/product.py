@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -15,6 +15,9 @@ from xloom.llvm.types import I64
 
 Axes = tuple[tuple[int, int], ...]
 """Sizes and strides, outermost first."""
+
+Place = tuple[ir.Value, ir.Value, ir.Value]
+"""An element of the output: its batch, row and column."""
 
 
 class Window(NamedTuple):
@@ -134,6 +137,27 @@ class Product:
             total = b.add(total, offset(b, axes, number), flags=["nsw"])
         return total
 
+    def along(self, b: ir.IRBuilder, place: Place, size: int, stride: int) -> ir.Value:
+        """The number of an element along a loop of `size` steps of `stride` elements of the output."""
+        numbers = [
+            (n, t, x)
+            for axes, number in zip(self.output, place, strict=True)
+            for (n, t), x in zip(axes, parts(b, axes, number), strict=True)
+        ]
+        inside = [(n, t, x) for n, t, x in numbers if stride <= t and t * n <= stride * size and t % stride == 0]
+        if math.prod(n for n, _, _ in inside) == size:
+            return _sum(b, tuple((n, t // stride) for n, t, _ in inside), [x for _, _, x in inside])
+        for n, t, x in numbers:
+            if stride % t == 0 and (t * n) % (stride * size) == 0:
+                x = b.udiv(x, I64(stride // t)) if stride > t else x
+                return b.urem(x, I64(size)) if stride * size < t * n else x
+        return b.urem(b.udiv(self.output_index(b, *place), I64(stride)), I64(size))
+
+    @property
+    def flat(self) -> Product:
+        """The same with an output of one row."""
+        return replace(self, output=((), (), ((self.batch * self.m * self.n, 1),)))
+
     @staticmethod
     def of_dot(instruction: Instruction) -> Product:
         """The product that a dot is."""
@@ -146,7 +170,7 @@ class Product:
         depths = _together(lhs, sides[0][2], rhs, sides[1][2])
         batches = _together(lhs, sides[0][0], rhs, sides[1][0])
         left, right = (
-            Operand(batches[k], _joined(_axes(shape, sides[k][1])), depths[k]) for k, shape in enumerate((lhs, rhs))
+            Operand(batches[k], joined(_axes(shape, sides[k][1])), depths[k]) for k, shape in enumerate((lhs, rhs))
         )
         m, n = _size(left.own), _size(right.own)
         return Product(left, right, (((_size(left.batch), m * n),), ((m, n),), ((n, 1),)))
@@ -200,7 +224,7 @@ class Product:
             ((groups, of_groups[1]),), ((outputs, w[labels.kernel_output_feature]),), kernel.axes, first_tap
         )
         columns = ((outputs, y[labels.output_feature]),)
-        return Product(left, right, (((groups, outputs * y[labels.output_feature]),), rows.axes, columns))
+        return Product(left, right, (((groups, outputs * y[labels.output_feature]),), joined(rows.axes), columns))
 
 
 class _Numbered:
@@ -231,11 +255,15 @@ def _strides(shape: Shape) -> list[int]:
 
 
 def _axes(shape: Shape, dims: Sequence[int]) -> Axes:
-    strides = _strides(shape)
-    return tuple((shape.dims[d], strides[d]) for d in dims if shape.dims[d] != 1)
+    return axes_of(shape.dims, _strides(shape), dims)
 
 
-def _joined(axes: Axes) -> Axes:
+def axes_of(sizes: Sequence[int], strides: Sequence[int], dims: Sequence[int]) -> Axes:
+    """The axes that some dimensions of an array are, those of one element left out."""
+    return tuple((sizes[d], strides[d]) for d in dims if sizes[d] != 1)
+
+
+def joined(axes: Axes) -> Axes:
     """Axes with neighbours joined that are one in memory."""
     out: list[tuple[int, int]] = []
     for size, stride in axes:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
 
 from llvmlite import ir
 
-from xloom.cuda.kernels.product import Product
-from xloom.hlo.dtype import DType, f32
+from xloom.cuda.kernels.epilogue import EpilogueCode
+from xloom.cuda.kernels.product import Place, Product
+from xloom.hlo.dtype import DType, Kind
 from xloom.llvm import element_access
 from xloom.llvm.intrinsics import intrinsic
-from xloom.llvm.scalar.conversion import converted, narrow
-from xloom.llvm.types import I32, I64, memory_type
+from xloom.llvm.scalar.conversion import converted, narrow_exact
+from xloom.llvm.types import I8, I32, I64, Value, memory_type
 
 _TOGETHER = 8
 """Rows of tiles that neighbouring blocks go down before the next column: caches have what they read then."""
@@ -38,32 +41,57 @@ class TileOrder:
         return batch, starts
 
 
-def store_pair(
-    b: ir.IRBuilder,
-    product: Product,
-    dtype: DType,
-    pointer: ir.Value,
-    batch: ir.Value,
-    place: tuple[ir.Value, ir.Value],
-    pair: Sequence[ir.Value],
-    kept: DType = f32,
-) -> None:
-    """Two neighbours of the output (of type `kept`), of a row and an even column, where they are inside."""
-    row, column = place
-    is_row = b.icmp_signed("<", row, I64(product.m))
-    if product.has_pairs:
-        index = product.output_index(b, batch, row, column)
-        kind = ir.VectorType(memory_type(dtype), 2)
-        with b.if_then(b.and_(is_row, b.icmp_signed("<", column, I64(product.n)))):
+class TileStore:
+    """How elements of tiles are stored: sums of type `kept` as `dtype`, after what an epilogue does to them."""
+
+    def __init__(
+        self, product: Product, tile: tuple[int, int], dtype: DType, kept: DType, epilogue: EpilogueCode | None
+    ):
+        self._product, self._dtype, self._kept, self._epilogue = product, dtype, kept, epilogue
+        self._is_whole = product.m % tile[0] == 0, product.n % tile[1] == 0
+        """Whether all rows of tiles are in the output, and all columns."""
+
+    def pair(self, b: ir.IRBuilder, pointer: ir.Value, place: Place, pair: Sequence[ir.Value]) -> None:
+        """Stores two neighbours of a row, from an even column on, where they are in the output."""
+        product, (batch, row, column) = self._product, place
+        if not product.has_pairs:
+            for lane, value in enumerate(pair):
+                self.one(b, pointer, (batch, row, b.add(column, I64(lane), flags=["nsw"])), value)
+            return
+        kind = ir.VectorType(memory_type(self._dtype), 2)
+        with self._inside(b, place):
             vector = ir.Constant(kind, ir.Undefined)
             for lane, value in enumerate(pair):
-                value = value if dtype is kept else narrow(b, value, dtype)
-                vector = b.insert_element(vector, value, I32(lane))
-            address = b.gep(pointer, [index], inbounds=True, source_etype=memory_type(dtype))
-            b.store(vector, address, align=2 * dtype.bytes)
-        return
-    for lane, value in enumerate(pair):
-        inside = b.and_(is_row, b.icmp_signed("<", column, I64(product.n - lane)))
-        with b.if_then(inside):
-            index = product.output_index(b, batch, row, b.add(column, I64(lane), flags=["nsw"]))
-            element_access.store(b, pointer, dtype, index, converted(b, value, kept, dtype), exact=True)
+                at = batch, row, b.add(column, I64(lane), flags=["nsw"])
+                vector = b.insert_element(vector, self._narrow(b, self._result(b, at, value)), I32(lane))
+            index = product.output_index(b, batch, row, column)
+            address = b.gep(pointer, [index], inbounds=True, source_etype=memory_type(self._dtype))
+            b.store(vector, address, align=2 * self._dtype.bytes)
+
+    def one(self, b: ir.IRBuilder, pointer: ir.Value, place: Place, value: Value) -> None:
+        """Stores an element, where it is in the output."""
+        with self._inside(b, place):
+            index = self._product.output_index(b, *place)
+            element_access.store(b, pointer, self._dtype, index, self._result(b, place, value), exact=True)
+
+    @contextmanager
+    def _inside(self, b: ir.IRBuilder, place: Place) -> Iterator[None]:
+        ends = zip(place[1:], (self._product.m, self._product.n), self._is_whole, strict=True)
+        conditions = [b.icmp_signed("<", number, I64(size)) for number, size, is_whole in ends if not is_whole]
+        if conditions:
+            with b.if_then(reduce(b.and_, conditions)):
+                yield
+        else:
+            yield
+
+    def _result(self, b: ir.IRBuilder, place: Place, value: Value) -> Value:
+        if self._epilogue is not None:
+            return self._epilogue.to_store(place, value, self._kept)
+        return converted(b, value, self._kept, self._dtype)
+
+    def _narrow(self, b: ir.IRBuilder, value: Value) -> Value:
+        """A value as it lies in memory."""
+        if self._dtype.kind is Kind.PRED:
+            return b.zext(value, I8)
+        is_register = self._dtype.is_float and value.type != memory_type(self._dtype)
+        return narrow_exact(b, value, self._dtype) if is_register else value

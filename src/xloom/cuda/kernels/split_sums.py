@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cuda.kernel import THREADS, KernelBuilder, blocks_for
+from xloom.cuda.kernels.epilogue import Epilogue
 from xloom.cuda.kernels.product import Product
 from xloom.cuda.lowering import ThunkLowering
 from xloom.hlo.dtype import DType
@@ -73,10 +74,21 @@ class SplitSums:
         first = b.mul(part, I64(self.size * self.kept.bytes), flags=["nsw", "nuw"])
         return Share(tile, (begin, end), b.gep(output, [first], inbounds=True, source_etype=types.I8))
 
-    def join(self, lowering: ThunkLowering, parts: BufferAllocation, dtype: DType) -> None:
-        """A launch that puts the parts together: a thread a result."""
-        arguments = [parts, lowering.output()]
+    def join(
+        self,
+        lowering: ThunkLowering,
+        parts: BufferAllocation,
+        dtype: DType,
+        product: Product,
+        epilogue: Epilogue | None,
+    ) -> None:
+        """A launch that puts the parts together, and does what an epilogue does: a thread a result."""
+        arrays = epilogue.arrays if epilogue else []
+        places = [parts, lowering.output(), *map(lowering.of, arrays)]
+        arguments = list(dict.fromkeys(places))
         kernel = KernelBuilder(lowering.target, len(arguments))
+        numbers = {value: arguments.index(place) for value, place in zip(arrays, places[2:], strict=True)}
+        code = epilogue.code(kernel, numbers, product.flat) if epilogue else None
         kernel.strategy = f"puts {self.parts} parts of each of {self.size} sums together"
         b, blocks = kernel.b, blocks_for(self.size, THREADS)
         with kernel.each(self.size, blocks, THREADS, kernel.thread) as item:
@@ -84,7 +96,10 @@ class SplitSums:
             for part in range(1, self.parts):
                 place = b.add(item, I64(part * self.size), flags=["nsw", "nuw"])
                 total = added(b, self.kept, total, element_access.load(b, kernel.pointers[0], self.kept, place))
-            value = converted(b, total, self.kept, dtype)
+            if code is None:
+                value = converted(b, total, self.kept, dtype)
+            else:
+                value = code.to_store((I64(0), I64(0), item), total, self.kept)
             element_access.store(b, kernel.pointers[1], dtype, item, value, exact=True)
         lowering.launch(kernel.finished(), blocks, arguments)
 

@@ -117,16 +117,33 @@ class StagedSlices:
         return line * self.pitch + k if self.is_deep else k * self.pitch + line
 
 
+class TurnedSlices:
+    """Slices that lie along k and are read along their lines, as those of the other operand would be."""
+
+    def __init__(self, slices: StagedSlices):
+        self._slices = slices
+        self.is_deep = not slices.is_deep
+        self.pointer = slices.pointer
+
+    def index(self, line: ir.Value, k: ir.Value) -> ir.Value:
+        """Where an element of a slice lies in its buffer."""
+        return self._slices.index(k, line)
+
+    def step(self, line: int, k: int) -> int:
+        """By how much an index grows with so many lines and elements along k."""
+        return self._slices.step(k, line)
+
+
 @contextmanager
 def pipelined(
     kernel: KernelBuilder,
     operands: Sequence[Slices],
     span: tuple[ir.Value, ir.Value],
     arrived: Callable[[], None] = lambda: None,
-) -> Iterator[ir.Value]:
+) -> Iterator[tuple[ir.Value, ir.Value]]:
     """Goes along k from where `span` begins to where it ends, a multiple of the slices' depth further or the end of k.
 
-    The `with` has the number of the buffer in which the slices of both operands are, with barriers.
+    The `with` has where the slices of both operands begin, and the number of the buffer that they are in, with barriers.
 
     Each thread does what `arrived` emits with what it has copied, before others read it.
     """
@@ -157,6 +174,6 @@ def pipelined(
         following = b.urem(b.add(number, I64(1), flags=["nsw", "nuw"]), I64(count))
         for operand in carried:
             operand.begin(b.add(start, I64(depth), flags=["nsw", "nuw"]), following)
-        yield b.urem(number, I64(count))
+        yield start, b.urem(number, I64(count))
         for operand in carried:
             operand.end(following)

@@ -8,7 +8,7 @@ for each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -16,20 +16,20 @@ from llvmlite import ir
 from xloom.codegen.emission.accumulators import Accumulator, Representation
 from xloom.cuda.kernel import WARP, KernelBuilder
 from xloom.cuda.kernels.async_copy import SIZES
+from xloom.cuda.kernels.epilogue import Epilogue, EpilogueCode
 from xloom.cuda.kernels.matrix_fragments import Fragments
+from xloom.cuda.kernels.mma import COLUMNS, KINDS, ROWS, add_product
 from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.product import Product
-from xloom.cuda.kernels.product_tile import TileOrder, store_pair
+from xloom.cuda.kernels.product_tile import TileOrder, TileStore
 from xloom.cuda.kernels.split_sums import SplitSums
 from xloom.cuda.kernels.staged_slices import SliceShape, StagedSlices, pipelined
 from xloom.hlo.dtype import DType, bf16, f16, f32, s8, s32
 from xloom.hlo.instruction import Instruction
-from xloom.llvm.types import HALF, I8, I16, I32, I64, constant, register_type
+from xloom.llvm.types import I64, constant
 
 DEPTH = 32
 """Elements along k of a slice; twice as many of s8."""
-_ROWS, _COLUMNS = 16, 8
-"""Of one instruction's output."""
 _MOST_SLICES, _SLICE_BYTES = 4, 44 << 10
 """How many slices there are at once, as long as they have room beside another."""
 
@@ -47,24 +47,6 @@ SMALL = Cut(64, 64, 32, 32)
 LARGE = Cut(128, 128, 32, 64)
 """For products of which there are enough such tiles for all multiprocessors."""
 _MANY = 64
-
-
-class _Kind(NamedTuple):
-    """An element type: its bits in memory, the depth of one instruction and its name, its operands and its sums."""
-
-    element: ir.IntType
-    deep: int
-    name: str
-    operand: ir.Type
-    kept: DType
-
-
-_KINDS: Mapping[str, _Kind] = {
-    "bf16": _Kind(I16, 16, "m16n8k16.row.col.bf16", I32, f32),
-    "f16": _Kind(I16, 16, "m16n8k16.row.col.f32.f32", ir.VectorType(HALF, 2), f32),
-    "tf32": _Kind(I32, 8, "m16n8k8.row.col.tf32", I32, f32),
-    "s8": _Kind(I8, 32, "m16n8k32.row.col.s8", I32, s32),
-}
 
 
 def suits(product: Product, kind: str) -> bool:
@@ -88,8 +70,8 @@ def tensor_core_kind(instruction: Instruction) -> str:
 class TensorCoreTiles:
     """The code of a block, and how many there are."""
 
-    def __init__(self, instruction: Instruction, product: Product, kind: str):
-        self.product, self.kind, self._how = product, kind, _KINDS[kind]
+    def __init__(self, instruction: Instruction, product: Product, kind: str, epilogue: Epilogue | None):
+        self.product, self.kind, self._how = product, kind, KINDS[kind]
         many = product.batch * (product.m // LARGE.rows) * (product.n // LARGE.columns) >= _MANY
         # what is copied element by element goes through registers, of which large tiles have none left
         together = min(operand.aligned for operand in (product.lhs, product.rhs)) * self._how.element.width // 8
@@ -101,14 +83,15 @@ class TensorCoreTiles:
         nbytes = (self.cut.rows + self.cut.columns) * (self.depth + 8) * self.element.width // 8
         self.slices = max(2, min(_MOST_SLICES, _SLICE_BYTES // nbytes))
         self.sums = SplitSums.of(self.order.count, product, self.depth, self._how.kept)
-        self.dtype = instruction.shape.dtype if self.sums.parts == 1 else self._how.kept
+        result = epilogue.dtype if epilogue else instruction.shape.dtype
+        self.dtype = result if self.sums.parts == 1 else self._how.kept
 
     @property
     def count(self) -> int:
         """Blocks, one for each part of a tile's sums."""
         return self.sums.blocks
 
-    def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value]) -> None:
+    def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value], epilogue: EpilogueCode | None) -> None:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
         b, product, cut = kernel.b, self.product, self.cut
         kernel.tensor_cores, kernel.resident_blocks = self.kind, 2 if self.cut is LARGE else 0
@@ -135,37 +118,27 @@ class TensorCoreTiles:
             b.mul(b.udiv(kernel.warp, I64(warps)), I64(cut.part_rows)),
             b.mul(b.urem(kernel.warp, I64(warps)), I64(cut.part_columns)),
         ]
-        across, down = cut.part_columns // _COLUMNS, cut.part_rows // _ROWS
+        across, down = cut.part_columns // COLUMNS, cut.part_rows // ROWS
         sums = [[[_zero(b, self._how.kept) for _ in range(4)] for _ in range(across)] for _ in range(down)]
         fragments = [Fragments(kernel, slices, start, self.kind) for slices, start in zip(operands, part, strict=True)]
-        with pipelined(kernel, operands, share.span) as buffer:
+        with pipelined(kernel, operands, share.span) as (_, buffer):
             for k in range(0, self.depth, self._how.deep):
                 left = fragments[0].left(buffer, k, down)
                 right = fragments[1].right(buffer, k, across)
                 for i in range(down):
                     for j in range(across):
-                        self._multiply(b, sums[i][j], left[i], right[j])
+                        add_product(b, self._how, sums[i][j], left[i], right[j])
+        store = TileStore(product, (cut.rows, cut.columns), self.dtype, self._how.kept, epilogue)
         group, within = b.lshr(kernel.lane, I64(2)), b.and_(kernel.lane, I64(3))
         corner = [b.add(f, p, flags=["nsw"]) for f, p in zip(first, part, strict=True)]
         for i in range(down):
             for j in range(across):
                 for half in range(2):
-                    at = b.add(corner[0], b.add(group, I64(i * _ROWS + 8 * half)), flags=["nsw"])
-                    place = b.add(b.mul(within, I64(2), flags=["nsw"]), I64(j * _COLUMNS), flags=["nsw"])
+                    at = b.add(corner[0], b.add(group, I64(i * ROWS + 8 * half)), flags=["nsw"])
+                    place = b.add(b.mul(within, I64(2), flags=["nsw"]), I64(j * COLUMNS), flags=["nsw"])
                     place = b.add(corner[1], place, flags=["nsw"])
                     pair = [accumulator.get() for accumulator in sums[i][j][2 * half : 2 * half + 2]]
-                    store_pair(b, product, self.dtype, share.output, batch, (at, place), pair, self._how.kept)
-
-    def _multiply(self, b: ir.IRBuilder, sums: list[Accumulator], left: list[ir.Value], right: list[ir.Value]) -> None:
-        how, register = self._how, register_type(self._how.kept)
-        words = [w if how.operand is I32 else b.bitcast(w, how.operand) for w in (*left, *right)]
-        result = ir.LiteralStructType([register] * 4)
-        full = f"llvm.nvvm.mma.{how.name}"
-        signature = ir.FunctionType(result, [*[how.operand] * len(words), *[register] * 4])
-        function = b.module.globals.get(full) or ir.Function(b.module, signature, full)
-        made = b.call(function, [*words, *(a.get() for a in sums)])
-        for number, accumulator in enumerate(sums):
-            accumulator.set(b.extract_value(made, number))
+                    store.pair(b, share.output, (batch, at, place), pair)
 
 
 def _zero(b: ir.IRBuilder, dtype: DType) -> Accumulator:

@@ -9,7 +9,9 @@ from llvmlite import ir
 
 from xloom.codegen.emission.accumulators import Accumulator, Representation
 from xloom.cuda.kernel import THREADS, KernelBuilder, strided
+from xloom.cuda.kernels.epilogue import Epilogue, EpilogueCode
 from xloom.cuda.kernels.product import Operand, Product, offset
+from xloom.cuda.kernels.product_tile import TileStore
 from xloom.cuda.kernels.split_sums import SplitSums, added
 from xloom.hlo.dtype import DType, f32, f64
 from xloom.hlo.instruction import Instruction
@@ -38,7 +40,7 @@ class ThreadTiles:
 
     threads = THREADS
 
-    def __init__(self, instruction: Instruction, product: Product):
+    def __init__(self, instruction: Instruction, product: Product, epilogue: Epilogue | None):
         self.product = product
         self.sources = [o.shape.dtype for o in instruction._operands]
         self.dtype = instruction.shape.dtype
@@ -53,14 +55,15 @@ class ThreadTiles:
         self.side = SIDE * each
         self.rows, self.columns = -(-product.m // self.side), -(-product.n // self.side)
         self.sums = SplitSums.of(product.batch * self.rows * self.columns, product, DEPTH, self.kept)
-        self.dtype = self.dtype if self.sums.parts == 1 else self.kept
+        result = epilogue.dtype if epilogue else self.dtype
+        self.dtype = result if self.sums.parts == 1 else self.kept
 
     @property
     def count(self) -> int:
         """Blocks, one for each part of a tile's sums."""
         return self.sums.blocks
 
-    def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value]) -> None:
+    def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value], epilogue: EpilogueCode | None) -> None:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
         b, product, side = kernel.b, self.product, self.side
         kernel.strategy = f"tiles of {side} x {side}, {self.each} x {self.each} a thread, {DEPTH} deep"
@@ -100,7 +103,12 @@ class ThreadTiles:
                     for j in range(self.each):
                         sums[i][j].set(self._added(b, sums[i][j].get(), values[0][i], values[1][j]))
             kernel.barrier()
-        self._store(b, share.output, batch, [b.add(f, x) for f, x in zip(first, mine, strict=True)], sums)
+        store = TileStore(product, (side, side), self.dtype, self.kept, epilogue)
+        row, column = (b.add(f, x) for f, x in zip(first, mine, strict=True))
+        for i in range(self.each):
+            for j in range(self.each):
+                place = batch, b.add(row, I64(i)), b.add(column, I64(j))
+                store.one(b, share.output, place, sums[i][j].get())
 
     def _load(
         self,
@@ -155,22 +163,3 @@ class ThreadTiles:
             return intrinsic(b, "fma", x, y, total)
         pair = (self.kept, self.kept)
         return added(b, self.kept, total, RULES["multiply"](b, Operator("multiply", self.kept, pair), x, y))
-
-    def _store(
-        self,
-        b: ir.IRBuilder,
-        pointer: ir.Value,
-        batch: ir.Value,
-        place: Sequence[ir.Value],
-        sums: Sequence[Sequence[Accumulator]],
-    ) -> None:
-        product = self.product
-        for i in range(self.each):
-            row = b.add(place[0], I64(i))
-            for j in range(self.each):
-                column = b.add(place[1], I64(j))
-                inside = b.and_(b.icmp_signed("<", row, I64(product.m)), b.icmp_signed("<", column, I64(product.n)))
-                with b.if_then(inside):
-                    index = product.output_index(b, batch, row, column)
-                    value = converted(b, sums[i][j].get(), self.kept, self.dtype)
-                    element_access.store(b, pointer, self.dtype, index, value, exact=True)

@@ -11,11 +11,13 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cuda.kernel import WARP, KernelBuilder
+from xloom.cuda.kernels.epilogue import Epilogue, EpilogueCode
 from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.product import Product
-from xloom.cuda.kernels.product_tile import TileOrder, store_pair
+from xloom.cuda.kernels.product_tile import TileOrder, TileStore
 from xloom.cuda.kernels.staged_slices import SliceShape, pipelined
 from xloom.cuda.kernels.warpgroup_slices import ROW_BYTES, WarpgroupSlices
+from xloom.hlo.dtype import f32
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.loop import allocate
 from xloom.llvm.target import Target
@@ -61,8 +63,9 @@ class WarpgroupTiles:
     sums = None
     """Which are not split: there are enough tiles."""
 
-    def __init__(self, instruction: Instruction, product: Product, kind: str, cut: Cut):
-        self.product, self.kind, self.cut, self.dtype = product, kind, cut, instruction.shape.dtype
+    def __init__(self, instruction: Instruction, product: Product, kind: str, cut: Cut, epilogue: Epilogue | None):
+        self.product, self.kind, self.cut = product, kind, cut
+        self.dtype = epilogue.dtype if epilogue else instruction.shape.dtype
         self.order = TileOrder(product, cut.rows, cut.columns)
         self.threads = _GROUP * (cut.rows // _ROWS)
         self.element = I32 if kind == "tf32" else I16
@@ -73,7 +76,7 @@ class WarpgroupTiles:
         """Blocks, one for each tile."""
         return self.order.count
 
-    def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value]) -> None:
+    def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value], epilogue: EpilogueCode | None) -> None:
         """Emits the kernel; `pointers` are those of both operands and of the output."""
         b, product, cut = kernel.b, self.product, self.cut
         # places of windows in steps take registers of which there are too few for two blocks
@@ -100,9 +103,10 @@ class WarpgroupTiles:
         for slot in sums:
             b.store(FLOAT(0.0), slot)
         span = I64(0), I64(product.k)
-        with pipelined(kernel, operands, span, arrived=lambda: _show_to_tensor_cores(b)) as buffer:
+        with pipelined(kernel, operands, span, arrived=lambda: _show_to_tensor_cores(b)) as (_, buffer):
             left, right = operands[0].descriptors(buffer, mine), operands[1].descriptors(buffer, I64(0))
             self._multiply(b, sums, left, right, [int(not operand.is_deep) for operand in operands])
+        store = TileStore(product, sides, self.dtype, f32, epilogue)
         lane = kernel.lane
         row = b.add(mine, b.mul(b.urem(kernel.warp, I64(4)), I64(16)), flags=["nsw", "nuw"])
         row = b.add(b.add(first[0], row), b.lshr(lane, I64(2)), flags=["nsw", "nuw"])
@@ -111,7 +115,7 @@ class WarpgroupTiles:
             block, half = divmod(number, 4)
             at = b.add(row, I64(4 * half)), b.add(column, I64(8 * block))
             pair = [b.load(slot, typ=FLOAT) for slot in sums[number : number + 2]]
-            store_pair(b, product, self.dtype, pointers[2], batch, at, pair)
+            store.pair(b, pointers[2], (batch, *at), pair)
 
     def _multiply(
         self,

@@ -1,0 +1,47 @@
+"""The instruction by which a warp multiplies 16 x 8 elements, of each type that it has (mma)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from xloom.codegen.emission.accumulators import Accumulator
+from xloom.hlo.dtype import DType, f32, s32
+from xloom.llvm.types import HALF, I8, I16, I32, register_type
+
+ROWS, COLUMNS = 16, 8
+"""Of its output."""
+
+
+class Kind(NamedTuple):
+    """An element type: its bits in memory, the depth of one instruction and its name, its operands and its sums."""
+
+    element: ir.IntType
+    deep: int
+    name: str
+    operand: ir.Type
+    kept: DType
+
+
+KINDS: Mapping[str, Kind] = {
+    "bf16": Kind(I16, 16, "m16n8k16.row.col.bf16", I32, f32),
+    "f16": Kind(I16, 16, "m16n8k16.row.col.f32.f32", ir.VectorType(HALF, 2), f32),
+    "tf32": Kind(I32, 8, "m16n8k8.row.col.tf32", I32, f32),
+    "s8": Kind(I8, 32, "m16n8k32.row.col.s8", I32, s32),
+}
+
+
+def add_product(
+    b: ir.IRBuilder, how: Kind, sums: Sequence[Accumulator], left: Sequence[ir.Value], right: Sequence[ir.Value]
+) -> None:
+    """Adds a product of what lanes have of its operands to what they have of sums."""
+    register = register_type(how.kept)
+    words = [w if how.operand is I32 else b.bitcast(w, how.operand) for w in (*left, *right)]
+    full = f"llvm.nvvm.mma.{how.name}"
+    signature = ir.FunctionType(ir.LiteralStructType([register] * 4), [*[how.operand] * len(words), *[register] * 4])
+    function = b.module.globals.get(full) or ir.Function(b.module, signature, full)
+    made = b.call(function, [*words, *(a.get() for a in sums)])
+    for number, accumulator in enumerate(sums):
+        accumulator.set(b.extract_value(made, number))
