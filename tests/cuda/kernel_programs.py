@@ -111,6 +111,73 @@ def product(dtype: str, m: int, n: int, k: int, result: str = "", layout: str = 
     return entry([left, right], f"d = {result or dtype}[{m},{n}] dot(p0, p1), {dims}")
 
 
+def with_epilogue(dtype: str, m: int, n: int, k: int, sums: str = "f32", result: str = "", layout: str = "nn") -> str:
+    """A layer: a product with a bias, silu of it, and what it is added to, in the type of the result."""
+    result = result or dtype
+    wide = "f64" if sums == "f64" else "f32"
+    matrix = f"{wide}[{m},{n}]"
+    text = product(dtype, m, n, k, sums, layout)
+    head, _, _ = text.rpartition(" ROOT d = ")
+    dot = text[len(head) + len(" ROOT ") : -2]
+    return (
+        f"{head} p2 = {wide}[{n}] parameter(2) p3 = {result}[{m},{n}] parameter(3) {dot} "
+        f"w = {matrix} convert(d) b = {matrix} broadcast(p2), dimensions={{1}} s = {matrix} add(w, b) "
+        f"l = {matrix} logistic(s) g = {matrix} multiply(s, l) r = {matrix} convert(p3) a = {matrix} add(g, r) "
+        f"ROOT c = {result}[{m},{n}] convert(a) }}"
+    )
+
+
+def attention(
+    dtype: str,
+    heads: tuple[int, int],
+    queries: int,
+    keys: int,
+    deep: int,
+    wide: int = 0,
+    mask: str = "causal",
+    sums: str = "f32",
+    result: str = "",
+    lowest: str = "-inf",
+) -> str:
+    """softmax(mask(q @ k.T / 4)) @ v of each head; the mask is causal, or added, or none."""
+    batch, matrix, rows = (
+        f"{heads[0]},{heads[1]}",
+        f"{heads[0]},{heads[1]},{queries},{keys}",
+        f"{heads[0]},{heads[1]},{queries}",
+    )
+    scores, square, wide = f"{sums}[{matrix}]", f"[{queries},{keys}]", wide or deep
+    dots = "lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims="
+    masked = {
+        "causal": [
+            f"i = s32{square} iota(), iota_dimension=0 j = s32{square} iota(), iota_dimension=1",
+            f"h = pred{square} compare(i, j), direction=GE hs = pred[{matrix}] broadcast(h), dimensions={{2,3}}",
+            f"low = {sums}[] constant({lowest}) lows = {scores} broadcast(low), dimensions={{}}",
+            f"x = {scores} select(hs, t, lows)",
+        ],
+        "added": [f"mask = {scores} broadcast(p3), dimensions={{0,3}} x = {scores} add(t, mask)"],
+        "none": [f"x = {scores} negate(t)"],
+    }[mask]
+    return entry(
+        [
+            f"{dtype}[{batch},{queries},{deep}]",
+            f"{dtype}[{batch},{keys},{deep}]",
+            f"{dtype}[{batch},{keys},{wide}]",
+            *[f"{sums}[{heads[0]},{keys}]"] * (mask == "added"),
+        ],
+        f"s = {scores} dot(p0, p1), {dots}{{3}} q = {sums}[] constant(0.25) qs = {scores} broadcast(q), dimensions={{}}",
+        f"t = {scores} multiply(s, qs)",
+        *masked,
+        f"least = {sums}[] constant(-inf) m = {sums}[{rows}] reduce(x, least), dimensions={{3}}, to_apply=maximum",
+        f"ms = {scores} broadcast(m), dimensions={{0,1,2}} c = {scores} subtract(x, ms) e = {scores} exponential(c)",
+        f"f = f32[{matrix}] convert(e) zero = f32[] constant(0)",
+        f"l = f32[{rows}] reduce(f, zero), dimensions={{3}}, to_apply=add",
+        f"ls = f32[{matrix}] broadcast(l), dimensions={{0,1,2}} w = f32[{matrix}] divide(f, ls)",
+        f"n = {dtype}[{matrix}] convert(w)",
+        f"o = {result or dtype}[{batch},{queries},{wide}] dot(n, p2), {dots}{{2}}",
+        before=operator("maximum", sums) + operator("add"),
+    )
+
+
 def batched_product(dtype: str, batch: int, m: int, n: int, k: int) -> str:
     """As attention has them: q @ k.T of each head."""
     return entry(
@@ -348,6 +415,13 @@ PRODUCTS: Mapping[str, str] = {
     "tf32 product": product("f32", 256, 256, 256, layout="nn", algorithm=TF32),
     "tf32 product, nt": product("f32", 256, 256, 256, layout="nt", algorithm=TF32),
     "attention scores": batched_product("bf16", 12, 256, 256, 64),
+    "layer": with_epilogue("bf16", 256, 256, 256),
+    "large layer": with_epilogue("bf16", 2048, 2048, 512),
+    "f32 layer": with_epilogue("f32", 1024, 1024, 256),
+    "layer of long sums": with_epilogue("bf16", 64, 64, 8192, layout="tn"),
+    "attention": attention("bf16", (2, 8), 512, 512, 64),
+    "deep attention": attention("bf16", (2, 8), 512, 512, 128, mask="added"),
+    "odd attention": attention("f16", (1, 3), 500, 501, 72, 40),
     "s8 product": product("s8", 256, 256, 256, "s32", "nt"),
     "large s8 product": product("s8", 2048, 2048, 512, "s32", "nt"),
     "long sums": product("bf16", 64, 64, 8192, "f32", "tn"),
@@ -387,6 +461,7 @@ OTHERS: Mapping[str, str] = {
 }
 PROGRAMS: Mapping[str, str] = {**MAPS, **REDUCTIONS, **ROWS, **TRANSPOSES, **PRODUCTS, **OTHERS}
 HUGE: Mapping[str, str] = {
+    "huge layer": with_epilogue("bf16", 8192, 8192, 8192),
     "huge bf16 product": product("bf16", 8192, 8192, 8192),
     "huge f16 product, tn": product("f16", 4096, 4096, 4096, layout="tn"),
     "large tf32 product, nt": product("f32", 1024, 1024, 1024, layout="nt", algorithm=TF32),

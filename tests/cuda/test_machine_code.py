@@ -38,6 +38,7 @@ BF16 = r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32"
 F16 = r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32"
 TF32 = r"mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.tf32\.tf32\.f32"
 S8 = r"mma\.sync\.aligned\.m16n8k32\.row\.col\.s32\.s8\.s8\.s32"
+ATTENDED = (ROWS_BY, TURNED_ROWS_BY, r"shfl\.sync\.idx")
 FACTS = {
     "f32 tanh": Facts(32, 0, 16, 16),
     "f32 add": Facts(32, 0, 16, 16),
@@ -94,6 +95,13 @@ FACTS = {
     "tf32 product": Facts(128, 36864, 16, 8, (*COPIED, TF32)),
     "tf32 product, nt": Facts(128, 36864, 16, 8, (*COPIED, TF32)),
     "attention scores": Facts(96, 40960, 16, 8, (*COPIED, ROWS_BY, BF16)),
+    "layer": Facts(128, 38912, 16, 4, (*COPIED, ROWS_BY, TURNED_ROWS_BY, BF16)),
+    "large layer": Facts(128, 37888, 16, 4, (*COPIED, ROWS_BY, TURNED_ROWS_BY, BF16)),
+    "f32 layer": Facts(128, 8448, 16, 16, (r"ld\.shared\.v4", r"fma\.rn\.f32", BARRIER)),
+    "layer of long sums": Facts(96, 36864, 16, 8, (*COPIED, TURNED_ROWS_BY, BF16)),
+    "attention": Facts(168, 36864, 16, 4, (*COPIED, *ATTENDED, BF16)),
+    "deep attention": Facts(184, 34816, 16, 4, (*COPIED, *ATTENDED, BF16)),
+    "odd attention": Facts(168, 22528, 16, 4, (*COPIED, *ATTENDED, F16)),
     "s8 product": Facts(96, 40960, 16, 8, (*COPIED, ROWS_BY, S8)),
     "large s8 product": Facts(128, 40960, 16, 8, (*COPIED, ROWS_BY, S8)),
     "long sums": Facts(96, 36864, 16, 8, (*COPIED, TURNED_ROWS_BY, BF16)),
@@ -175,6 +183,7 @@ def test_what_ptxas_makes_of_it(name, target):
 
 WARPGROUPS = {
     "large bf16 product": ("m64n128k16.f32.bf16.bf16", 98304, 128),
+    "huge layer": ("m64n256k16.f32.bf16.bf16", 196608, 255),
     "huge bf16 product": ("m64n256k16.f32.bf16.bf16", 196608, 255),
     "huge f16 product, tn": ("m64n256k16.f32.f16.f16", 196608, 255),
     "large tf32 product, nt": ("m64n128k8.f32.tf32.tf32", 98304, 128),

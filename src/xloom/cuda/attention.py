@@ -13,7 +13,7 @@ from math import prod
 from xloom.codegen.elemental.reduce import plain_operator
 from xloom.codegen.fusion.epilogue_fusion import VIEWS, is_done_to_each
 from xloom.codegen.fusion.producer_consumer import is_fusible
-from xloom.cuda.kernels.product import Axes, Product, axes_of, joined
+from xloom.cuda.kernels.product import Axes, Product, axes_of, joined, strides_of
 from xloom.cuda.kernels.tensor_core_tiles import tensor_core_kind
 from xloom.hlo.dtype import bf16, f16, f32
 from xloom.hlo.instruction import Instruction
@@ -127,64 +127,62 @@ def _output_axes(product: Instruction, side: int, strides: Sequence[int]) -> tup
 
 
 class _Softmax:
-    """exp(x - max(x)) / sum(exp(x - max(x))) along one dimension, and what it is computed of, down to x."""
+    """exp(x - max(x)) / sum(exp(x - max(x))) along one dimension, and what it is computed of, down to x.
+
+    Which dimension that is, is known by its size and stride: arrays may be reshaped.
+    """
 
     def __init__(self, product: Instruction, inside: set[Instruction]):
         self.inside = set(inside)
-        self.logits = self.exponential = product
+        self.logits = product
         self.axis = 0, 0
         """Size and stride of the dimension."""
 
     def matches(self, weights: Instruction) -> bool:
         """Whether an array is one; the rest is known then."""
         divided = self._through(weights)
-        while divided.opcode == "reshape":
-            self.inside.add(divided)
-            divided = self._through(divided.operands[0])
         if divided.opcode != "divide":
             return False
-        self.exponential = self._through(divided.operands[0])
-        total = self._reduced(divided.operands[1], "add", divided)
-        if self.exponential.opcode != "exponential" or total is None or self._through(total) is not self.exponential:
+        exponential = self._through(divided.operands[0])
+        total = self._reduced(divided.operands[1], "add")
+        if exponential.opcode != "exponential" or total is not exponential:
             return False
-        difference = self._through(self.exponential.operands[0])
+        along, difference = self.axis, self._through(exponential.operands[0])
         if difference.opcode != "subtract":
             return False
         self.logits = self._through(difference.operands[0])
-        greatest = self._reduced(difference.operands[1], "maximum", difference)
-        if greatest is None or self._through(greatest) is not self.logits:
-            return False
-        self.inside.update((divided, self.exponential, difference))
+        greatest = self._reduced(difference.operands[1], "maximum")
+        self.inside.update((divided, exponential, difference))
         self.inside.discard(self.logits)
-        return self.logits.shape.dims == difference.shape.dims == divided.shape.dims
+        return greatest is self.logits and self.axis == along
 
     def _through(self, i: Instruction) -> Instruction:
-        """What an array of floats was before it was converted."""
-        while i.opcode == "convert" and i.operands[0].shape.dtype in _FLOATS:
+        """What an array of floats was before it was converted and reshaped."""
+        while i.opcode in ("convert", "reshape") and i.operands[0].shape.dtype in _FLOATS:
             self.inside.add(i)
             (i,) = i.operands
         return i
 
-    def _reduced(self, operand: Instruction, name: str, reader: Instruction) -> Instruction | None:
+    def _reduced(self, operand: Instruction, name: str) -> Instruction | None:
         """What is reduced along one dimension, of which an operand repeats the results along that."""
         repeated = self._through(operand)
-        if repeated.opcode != "broadcast":
+        reduced = self._through(repeated.operands[0]) if repeated.opcode == "broadcast" else repeated
+        if reduced.opcode != "reduce" or reduced.shape.is_tuple:
             return None
-        reduced = self._through(repeated.operands[0])
-        if reduced.opcode != "reduce" or reduced.shape.is_tuple or len(reduced["dimensions"]) != 1:
-            return None
-        (along,) = reduced["dimensions"]
         source, start = reduced.operands
-        others = tuple(d for d in range(source.shape.rank) if d != along)
-        if repeated["dimensions"] != others or repeated.shape.dims != source.shape.dims:
-            return None
+        dims = [d for d in range(repeated.shape.rank) if d not in repeated["dimensions"]]
+        along, again = (
+            axes_of(shape.dims, strides_of(shape), d)
+            for shape, d in ((source.shape, reduced["dimensions"]), (repeated.shape, dims))
+        )
         wanted = 0.0 if name == "add" else float("-inf")
         is_start = start.opcode == "constant" and float(start.literal.value.reshape(-1)[0]) == wanted
-        if not is_start or plain_operator(reduced["to_apply"]) != name or source.shape.dims != reader.shape.dims:
+        is_named = plain_operator(reduced["to_apply"]) == name and is_start
+        if not is_named or along != again or len(along) != 1 or source.shape.size != repeated.shape.size:
             return None
         self.inside.update((repeated, reduced, start))
-        self.axis = source.shape.dims[along], prod(source.shape.dims[along + 1 :])
-        return source
+        (self.axis,) = along
+        return self._through(source)
 
 
 def _between(logits: Instruction, softmax: _Softmax) -> tuple[Instruction, set[Instruction]] | None:

@@ -1,4 +1,4 @@
-"""What is done to each sum of a product where a thread has it in registers: the loops that would read it, without them."""
+"""What is done to each sum of a product where a thread has it in registers: what loops that read it would do."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class Product:
         labels, window = instruction["dim_labels"], instruction["window"]
         of_batches, of_features = instruction["batch_group_count"], instruction["feature_group_count"]
         groups = max(of_batches, of_features)  # one of them is 1
-        x, w, y = _strides(lhs), _strides(rhs), _strides(instruction.shape)
+        x, w, y = strides_of(lhs), strides_of(rhs), strides_of(instruction.shape)
         features, outputs = (
             rhs.dims[labels.kernel_input_feature],
             instruction.shape.dims[labels.output_feature] // groups,
@@ -250,12 +250,13 @@ def _size(axes: Axes) -> int:
     return math.prod(size for size, _ in axes)
 
 
-def _strides(shape: Shape) -> list[int]:
+def strides_of(shape: Shape) -> list[int]:
+    """The strides of an array's dimensions."""
     return [math.prod(shape.dims[d + 1 :]) for d in range(shape.rank)]
 
 
 def _axes(shape: Shape, dims: Sequence[int]) -> Axes:
-    return axes_of(shape.dims, _strides(shape), dims)
+    return axes_of(shape.dims, strides_of(shape), dims)
 
 
 def axes_of(sizes: Sequence[int], strides: Sequence[int], dims: Sequence[int]) -> Axes:

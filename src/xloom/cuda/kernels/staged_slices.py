@@ -143,7 +143,7 @@ def pipelined(
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
     """Goes along k from where `span` begins to where it ends, a multiple of the slices' depth further or the end of k.
 
-    The `with` has where the slices of both operands begin, and the number of the buffer that they are in, with barriers.
+    The `with` has where the slices of both operands begin, and the number of their buffer, with barriers.
 
     Each thread does what `arrived` emits with what it has copied, before others read it.
     """
