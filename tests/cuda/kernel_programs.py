@@ -415,13 +415,8 @@ PRODUCTS: Mapping[str, str] = {
     "tf32 product": product("f32", 256, 256, 256, layout="nn", algorithm=TF32),
     "tf32 product, nt": product("f32", 256, 256, 256, layout="nt", algorithm=TF32),
     "attention scores": batched_product("bf16", 12, 256, 256, 64),
-    "layer": with_epilogue("bf16", 256, 256, 256),
     "large layer": with_epilogue("bf16", 2048, 2048, 512),
     "f32 layer": with_epilogue("f32", 1024, 1024, 256),
-    "layer of long sums": with_epilogue("bf16", 64, 64, 8192, layout="tn"),
-    "attention": attention("bf16", (2, 8), 512, 512, 64),
-    "deep attention": attention("bf16", (2, 8), 512, 512, 128, mask="added"),
-    "odd attention": attention("f16", (1, 3), 500, 501, 72, 40),
     "s8 product": product("s8", 256, 256, 256, "s32", "nt"),
     "large s8 product": product("s8", 2048, 2048, 512, "s32", "nt"),
     "long sums": product("bf16", 64, 64, 8192, "f32", "tn"),
@@ -435,6 +430,13 @@ PRODUCTS: Mapping[str, str] = {
     "gradient of a convolution": convolution_gradient("f32", 28, 64, 64),
     "gradient of a bf16 convolution": convolution_gradient("bf16", 28, 32, 64),
     "gradient of a bf16 convolution in steps": convolution_gradient("bf16", 28, 32, 64, stride=2),
+}
+LAYERS: Mapping[str, str] = {
+    "layer": with_epilogue("bf16", 256, 256, 256),
+    "layer of long sums": with_epilogue("bf16", 64, 64, 8192, layout="tn"),
+    "attention": attention("bf16", (1, 2), 192, 192, 64, result="f32"),
+    "deep attention": attention("bf16", (2, 1), 128, 160, 128, mask="added", result="f32"),
+    "odd attention": attention("f16", (1, 2), 100, 101, 72, 40, result="f32"),
 }
 OTHERS: Mapping[str, str] = {
     "pooling": pooled(28, 32),
@@ -459,7 +461,7 @@ OTHERS: Mapping[str, str] = {
     "factor": cholesky("f32", (256, 256)),
     "f64 factor": cholesky("f64", (8, 128, 128), lower=False),
 }
-PROGRAMS: Mapping[str, str] = {**MAPS, **REDUCTIONS, **ROWS, **TRANSPOSES, **PRODUCTS, **OTHERS}
+PROGRAMS: Mapping[str, str] = {**MAPS, **REDUCTIONS, **ROWS, **TRANSPOSES, **PRODUCTS, **LAYERS, **OTHERS}
 HUGE: Mapping[str, str] = {
     "huge layer": with_epilogue("bf16", 8192, 8192, 8192),
     "huge bf16 product": product("bf16", 8192, 8192, 8192),

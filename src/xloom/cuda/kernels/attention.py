@@ -36,6 +36,8 @@ _FEW, _MANY = 32, 64
 """Keys at a time: what two slices of keys and of values have room for in shared memory."""
 _SLICES = 2
 """Slices at once: one is on its way."""
+_RESIDENT_DEEP, _RESIDENT = 2, 3
+"""Blocks that a multiprocessor is to have room for, with few keys at a time and with many."""
 _LEAST = float("-inf")
 
 
@@ -74,6 +76,7 @@ class _Tiles:
         self.rows = ROWS * WARPS
         deepest = max(self.scores.k, self.product.n)
         self.keys = _MANY if deepest <= _SHALLOW else _FEW
+        self._resident = _RESIDENT if self.keys == _MANY else _RESIDENT_DEEP
         unit = 16 * _MANY // self.keys  # so that each thread copies as much
         self.deep, self.wide = (-(-n // unit) * unit for n in (self.scores.k, self.product.n))
         self._tiles = -(-self.scores.m // self.rows)
@@ -82,7 +85,8 @@ class _Tiles:
     def emit(self, kernel: KernelBuilder, pointers: Sequence[ir.Value], code: EpilogueCode | None) -> None:
         """Emits the kernel; `pointers` are those of queries, keys, values and results."""
         b, scores, product = kernel.b, self.scores, self.product
-        kernel.tensor_cores = self.kind
+        # ptxas by itself gives out too few registers for the sake of more blocks, and spills
+        kernel.tensor_cores, kernel.resident_blocks = self.kind, self._resident
         kernel.strategy = (
             f"attention of {self.rows} of {scores.m} queries, {self.keys} of {scores.n} keys at a time, "
             f"by tensor cores ({self.kind})"
