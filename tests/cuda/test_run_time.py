@@ -9,13 +9,15 @@ import pytest
 import xloom as xl
 from tests.cuda.simulation import gpu_of, simulated_client
 from xloom.cuda.driver import libcuda
-from xloom.cuda.run_time.device import CudaDevice
+from xloom.cuda.run_time.device import CudaDevice, devices_of
+from xloom.cuda.run_time.images import ptx_image
+from xloom.cuda.simulated_driver.driver import simulated_driver
 from xloom.errors import OutOfMemoryError, UnsupportedError
 from xloom.hlo.dtype import bf16
 from xloom.hlo.shape import Layout
 from xloom.pjrt import Client, PjrtError
 from xloom.pjrt.compiler import CpuCompiler
-from xloom.pjrt.cuda import CudaProgram
+from xloom.pjrt.cuda import CudaCompiler, CudaProgram
 from xloom.status_code import Code
 
 SOFTMAX = """HloModule softmax
@@ -267,3 +269,19 @@ ENTRY e { a = bf16[256,128] parameter(0) b = bf16[128,256] transpose(a), dimensi
     )
     first, second = (np.asarray(draw.execute([])[0]) for _ in range(2))
     assert not np.array_equal(first, second)
+
+
+def test_a_driver_that_is_older_than_the_assembler_gets_ptx():
+    """As NVIDIA's of CUDA 12 do, of machine code by an assembler of CUDA 13."""
+    driver, machine = simulated_driver(1, "sm_80")
+
+    def made_later(kernel, target):
+        machine.teach(ptx_image(kernel, target), kernel)
+        return b"\x7fELF" + bytes(60)
+
+    client = Client(CudaCompiler(devices_of(driver, made_later)))
+    x = normal(300)
+    (result,) = client.compile(xl.parse("ENTRY e { x = f32[300] parameter(0) ROOT y = f32[300] negate(x) }")).execute(
+        [client.buffer_from_host(x)]
+    )
+    np.testing.assert_array_equal(np.asarray(result), -x)

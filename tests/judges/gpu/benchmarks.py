@@ -62,8 +62,13 @@ def programs(*, is_small: bool) -> Iterator[Benchmark]:
                 text = made.product(dtype, n, n, n, layout=layout, algorithm=made.TF32 * (kind == "tensor tf32"))
                 name = f"{kind.removeprefix('tensor ')} product {n} {layout}"
                 yield Benchmark(name, text, operations=2 * n**3, arithmetic=kind)
+    n = 64 if is_small else 4096
+    layer = made.with_epilogue("bf16", n, n, n)
+    yield Benchmark("bf16 layer", layer, operations=2 * n**3, arithmetic="tensor bf16")
     heads, length, width = (2, 64, 64) if is_small else (64, 1024, 64)
     yield Benchmark("attention", attention(heads, length, width), 0, 4 * heads * length**2 * width, "tensor bf16")
+    masked = made.attention("bf16", (1, heads), length, length, width)
+    yield Benchmark("causal attention", masked, 0, 4 * heads * length**2 * width, "tensor bf16")
     yield Benchmark("dispatch", made.mapped("f32", 16, "add"))
 
 

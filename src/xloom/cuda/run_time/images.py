@@ -23,10 +23,14 @@ def image_of(kernel: DeviceKernel, target: Target) -> bytes:
     key = key_of(b"image", target.key, _assembler().encode(), kernel.text.encode())
     image = image_cache.get(key)
     if image is None:
-        ptx = ptx_of(kernel, target)
-        image = assembled(ptx, target).cubin if tool("ptxas") else ptx.encode() + b"\0"
+        image = assembled(ptx_of(kernel, target), target).cubin if tool("ptxas") else ptx_image(kernel, target)
         image_cache.put(key, image)
     return image
+
+
+def ptx_image(kernel: DeviceKernel, target: Target) -> bytes:
+    """What any driver loads that knows the GPU, and assembles each time."""
+    return ptx_of(kernel, target).encode() + b"\0"
 
 
 @lru_cache(maxsize=1)

@@ -9,13 +9,16 @@ from collections.abc import Callable
 
 from xloom.cuda.driver import entry_points
 from xloom.cuda.driver.driver import Driver
-from xloom.cuda.driver.results import DriverError
+from xloom.cuda.driver.results import INVALID_IMAGE, NO_BINARY_FOR_GPU, DriverError
 from xloom.cuda.kernel import DeviceKernel
+from xloom.cuda.run_time.images import ptx_image
 from xloom.llvm.target import Target
 
 ImageMaker = Callable[[DeviceKernel, Target], bytes]
 """Makes what the driver loads of a kernel; `images.image_of`, unless a test wants to know of it."""
 _LOG_BYTES = 4096
+_UNREADABLE = frozenset({INVALID_IMAGE, NO_BINARY_FOR_GPU})
+"""What drivers say of machine code that a later assembler has made."""
 
 
 class Modules:
@@ -32,12 +35,23 @@ class Modules:
         with self._loading:
             found = self._functions.get(kernel)
             if found is None:
-                image = self._image_of(kernel, self._target)
-                found = self._functions[kernel] = self.loaded(image, kernel.name, where)
+                found = self._functions[kernel] = self._loaded(kernel, where)
                 if kernel.dynamic_shared_bytes:
                     asked = found, entry_points.MAX_DYNAMIC_SHARED_BYTES, kernel.dynamic_shared_bytes
                     self._driver.call("cuFuncSetAttribute", *asked)
             return found
+
+    def _loaded(self, kernel: DeviceKernel, where: str) -> int:
+        """As machine code; by PTX where the driver is older than what has made that."""
+        try:
+            return self.loaded(self._image_of(kernel, self._target), kernel.name, where)
+        except DriverError as error:
+            if error.result not in _UNREADABLE:
+                raise
+            try:
+                return self.loaded(ptx_image(kernel, self._target), kernel.name, where)
+            except DriverError:
+                raise error from None
 
     def of_image(self, image: bytes, name: str) -> int:
         """The CUfunction of that name in an image, which is loaded once. The device is the thread's."""
