@@ -1,6 +1,7 @@
 """Numbers by which code is chosen say what they are: each has a docstring or a comment, its own or its group's.
 
 What each decides was measured: see benchmarks/CONSTANTS.md, and benchmarks/tuned_constants.py, where each has its place.
+Of GPUs none was: benchmarks/gpu_constants.py says how they can be.
 """
 
 import ast
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.gpu_constants import CODES, DEFINED, ESTIMATED
 from benchmarks.tuned_constants import NOT_MEASURED, NOT_TUNED, TUNED
 
 SOURCE = Path(__file__).parent.parent / "src" / "xloom"
-ROOMS = ("codegen", "cpu", "llvm")
+ROOMS = ("codegen", "cpu", "cuda", "llvm")
 NUMBERS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop, ast.Load)
 
 
@@ -79,11 +81,12 @@ def test_that_it_finds_one():
 
 
 def test_every_number_is_measured_or_says_why_not():
-    """A new one goes into one of the three tables of benchmarks/tuned_constants.py."""
-    apart = [name for table in (NOT_MEASURED, NOT_TUNED) for names in table.values() for name in names]
+    """A new one goes into one of the tables of benchmarks/tuned_constants.py; of GPUs, of benchmarks/gpu_constants.py."""
+    tables = NOT_MEASURED, NOT_TUNED, ESTIMATED, DEFINED
+    apart = [name for table in tables for names in table.values() for name in names]
     places = Counter([*(row.full for row in TUNED), *apart])
     assert {name: n for name, n in places.items() if n > 1} == {}
-    assert sorted(set(constants()) - set(places)) == []
+    assert sorted(name for name in set(constants()) - set(places) if not name.startswith(CODES)) == []
     for name in places:  # some are no plain numbers
         module, _, constant = name.rpartition(".")
         assert hasattr(importlib.import_module(f"xloom.{module}"), constant), name
@@ -113,3 +116,12 @@ def test_a_variant_is_compiled_with_the_other_value():
     assert deciding(row, module, [40_000, 80_000]) == [80_000]
     assert deciding(Tuned("cpu.kernels.scan", "_TASK", ""), module, [1, 2]) == []
     assert importlib.import_module("xloom.cpu.loops.phases").TASK_COST == 40_000
+
+
+def test_constants_of_gpus_name_benchmarks_that_there_are():
+    import re
+
+    from tests.judges.gpu.benchmarks import programs
+
+    named = {name for reason in ESTIMATED for name in re.findall(r"`([^`]*)`", reason)}
+    assert named <= {benchmark.name for benchmark in programs(is_small=False)}

@@ -18,6 +18,7 @@ SLOTS, SLOT_WORDS = 48, 16
 UNFENCED = 176
 """Whether it has written to shared memory since its last fence.proxy.async (i32)."""
 STRIDE = 192
+"""Bytes from one thread's to the next one's."""
 
 RANGES, RANGE_COUNT, EPOCH, FAULT, FAULT_SITE = 0, 8, 12, 16, 20
 """Of the launch: its table of ranges (pointer) and their number; barriers so far; the first fault and where it was."""
@@ -80,3 +81,4 @@ COPIES, COPY_GROUPS, COPY_ENTRIES, COPY_BYTES = 0, 4, 8, 40
 COPY_TARGET, COPY_SOURCE, COPY_SIZE, COPY_READ, COPY_GROUP, COPY_SITE = 0, 8, 16, 20, 24, 28
 """Of an entry: addresses; bytes that are written, and those that are read, the others 0; its group; its place."""
 MOST_COPIES = 128
+"""Of a thread on their way at once."""

@@ -21,6 +21,7 @@ _GROUP, _LINES = 128, 64
 _ADDRESSES = (1 << 18) - 1
 """Of shared memory, as descriptors have them."""
 _PIECE = 16
+"""Bytes that swizzling moves together."""
 
 
 class _Memory(NamedTuple):

@@ -26,6 +26,7 @@ COLUMNS = 64
 SIDE = 64
 """Of a tile that a block of `Update` has, 16 x 16 threads."""
 _EACH = 4
+"""Elements along each side of a thread's part of that."""
 
 
 def depth(dtype: DType) -> int:

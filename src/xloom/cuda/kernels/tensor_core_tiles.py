@@ -47,6 +47,7 @@ SMALL = Cut(64, 64, 32, 32)
 LARGE = Cut(128, 128, 32, 64)
 """For products of which there are enough such tiles for all multiprocessors."""
 _MANY = 64
+"""Large tiles that are enough."""
 
 
 def suits(product: Product, kind: str) -> bool:

@@ -40,6 +40,7 @@ class Cut(NamedTuple):
 NARROW, WIDE = Cut(128, 128, 3), Cut(128, 256, 4)
 """The latter reads less of shared memory for each product, where there are enough tiles for all multiprocessors."""
 _FEW, _MANY = 32, 132
+"""Tiles from which on narrow ones, and wide ones, are taken."""
 
 
 def cut_for(product: Product, kind: str, target: Target) -> Cut | None:

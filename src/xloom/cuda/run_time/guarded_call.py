@@ -26,6 +26,7 @@ from xloom.hlo.shape import Shape
 ZONE = 4096
 """Bytes before an array and behind it, a multiple of what the driver aligns to."""
 _PATTERN = 0xC5
+"""In each byte of them."""
 
 
 @dataclass

@@ -20,6 +20,7 @@ from xloom.llvm.types import I32, I64, POINTER
 
 _NAME = "xloom_run_tape"
 _PARAMETERS = 8
+"""Of the function, all i64."""
 _LAUNCH = ir.FunctionType(I32, [POINTER, *[I32] * 7, POINTER, POINTER, POINTER])
 _COPY = ir.FunctionType(I32, [I64, I64, I64, POINTER])
 
