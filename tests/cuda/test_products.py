@@ -62,6 +62,16 @@ def test_slices_lie_in_shared_memory_as_in_memory(dtype, layout):
     assert "llvm.nvvm.cp.async" in launch.kernel.text
 
 
+@pytest.mark.parametrize(("said", "is_tf32"), [
+    ("", False), ("operand_precision={highest,highest}", False), ("operand_precision={high,highest}", False),
+    ("operand_precision={high,high}", True), ("operand_precision={high,high}, algorithm=dot_f32_f32_f32", False),
+])  # fmt: skip
+def test_f32_keeps_its_digits_unless_a_program_says_that_it_need_not(said, is_tf32):
+    text = product("f32", 64, 64, 64).replace(" }", f", {said} }}" if said else " }")
+    (launch,) = lowered(xl.parse(text), target_named("sm_80")).launches
+    assert ("by tensor cores (tf32)" in launch.kernel.strategy) == is_tf32
+
+
 def test_large_tiles_of_tensor_cores(monkeypatch):
     monkeypatch.setattr(tensor_core_tiles, "_MANY", 1)
     executable = agrees(

@@ -64,8 +64,17 @@ def tensor_core_kind(instruction: Instruction) -> str:
     for kind in (bf16, f16):
         if types == {kind} and result in (bf16, f16, f32):
             return kind.name
-    is_asked_for = str(instruction.attrs.get("algorithm", "")) == "dot_tf32_tf32_f32"
-    return "tf32" if types == {f32} and result is f32 and is_asked_for else ""
+    return "tf32" if types == {f32} and result is f32 and _allows_tf32(instruction) else ""
+
+
+def _allows_tf32(instruction: Instruction) -> bool:
+    """Whether a program asks for less than f32: by the algorithm, or by the precision, as XLA reads it for GPUs.
+
+    XLA takes tf32 for the default precision too, which programs have that have thought of none: here it is f32.
+    """
+    if instruction["algorithm"] != "unset":
+        return instruction["algorithm"] == "dot_tf32_tf32_f32"
+    return set(instruction["operand_precision"]) == {"high"}
 
 
 class TensorCoreTiles:
