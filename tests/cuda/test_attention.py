@@ -49,6 +49,35 @@ def test_agrees(dtype, queries, keys, deep, wide, options):
     assert strategy.startswith("attention of")
 
 
+SEEN = "as far as they see"
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ("direction=GE", "direction=GE"),
+    ("compare(i, j), direction=GE", "compare(j, i), direction=LT"),
+    ("h = pred[200,200] compare(i, j), direction=GE",
+     "gap = s32[] constant(70) gaps = s32[200,200] broadcast(gap), dimensions={} "
+     "far = s32[200,200] add(i, gaps) h = pred[200,200] compare(far, j), direction=GT"),
+    ("h = pred[200,200] compare(i, j), direction=GE",
+     "gap = s32[] constant(-90) gaps = s32[200,200] broadcast(gap), dimensions={} far = s32[200,200] add(i, gaps) "
+     "near = pred[200,200] compare(far, j), direction=GE other = pred[200,200] compare(i, j), direction=NE "
+     "h = pred[200,200] and(near, other)"),
+])  # fmt: skip
+@pytest.mark.parametrize("lowest", ["-2e38", "-1"])
+def test_keys_that_no_query_of_a_block_sees_are_left_out(before, after, lowest):
+    """But where they count, as they do beside nothing else, or where what they have instead is not low."""
+    text = attention("bf16", (1, 2), 200, 200, 16, lowest=lowest)
+    assert before in text
+    (strategy,) = attends(text.replace(before, after))
+    assert strategy.endswith(SEEN)
+
+
+def test_masks_that_are_no_horizon():
+    for before, after in (("direction=GE", "direction=LE"), ("select(hs, t, lows)", "select(hs, lows, t)")):
+        (strategy,) = attends(attention("bf16", (1, 1), 64, 70, 16, lowest="-3").replace(before, after))
+        assert not strategy.endswith(SEEN)
+
+
 def test_keys_that_are_not_finite():
     """A whole block of keys that does not count, and a query of which none do: NaN as where scores are in memory."""
     text = attention("bf16", (2, 1), 40, 150, 16, mask="added")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from math import isfinite
 
 from llvmlite import ir
 
@@ -16,6 +17,7 @@ from xloom.codegen.emission.accumulators import Accumulator, Representation
 from xloom.cuda.attention import Attention
 from xloom.cuda.kernel import WARP, KernelBuilder
 from xloom.cuda.kernels.epilogue import Epilogue, EpilogueCode
+from xloom.cuda.kernels.horizon import Horizon, horizon_of
 from xloom.cuda.kernels.matrix_fragments import Fragments
 from xloom.cuda.kernels.mma import COLUMNS, KINDS, ROWS, add_product
 from xloom.cuda.kernels.operand_lines import OperandLines
@@ -39,6 +41,8 @@ _SLICES = 2
 _RESIDENT_DEEP, _RESIDENT = 2, 3
 """Blocks that a multiprocessor is to have room for, with few keys at a time and with many."""
 _LEAST = float("-inf")
+_NOTHING = 110.0
+"""By how much a logit is less than another whose exponential is nothing beside it, in f32."""
 
 
 def attention(lowering: ThunkLowering, found: Attention, dtype: DType) -> None:
@@ -50,7 +54,8 @@ def attention(lowering: ThunkLowering, found: Attention, dtype: DType) -> None:
     arrays = epilogue.arrays if epilogue else []
     places = [*map(lowering.of, read), lowering.output(), *map(lowering.of, arrays)]
     arguments = list(dict.fromkeys(places))
-    tiles = _Tiles(found, dtype)
+    (store,) = epilogue.nest.stages[0].stores if epilogue else (None,)
+    tiles = _Tiles(found, dtype, horizon_of(store, found.scores) if store else None)
     kernel = KernelBuilder(lowering.target, len(arguments), WARPS * WARP)
     numbers = {value: arguments.index(place) for value, place in zip(arrays, places[4:], strict=True)}
     code = epilogue.code(kernel, numbers, found.scores) if epilogue else None
@@ -70,9 +75,9 @@ class _Row:
 class _Tiles:
     """The code of a block, and how many there are."""
 
-    def __init__(self, found: Attention, dtype: DType):
+    def __init__(self, found: Attention, dtype: DType, horizon: Horizon | None):
         self.scores, self.product, self.dtype = found.scores, found.product, dtype
-        self.how, self.kind = KINDS[found.kind], found.kind
+        self.how, self.kind, self._horizon = KINDS[found.kind], found.kind, horizon
         self.rows = ROWS * WARPS
         deepest = max(self.scores.k, self.product.n)
         self.keys = _MANY if deepest <= _SHALLOW else _FEW
@@ -89,11 +94,13 @@ class _Tiles:
         kernel.tensor_cores, kernel.resident_blocks = self.kind, self._resident
         kernel.strategy = (
             f"attention of {self.rows} of {scores.m} queries, {self.keys} of {scores.n} keys at a time, "
-            f"by tensor cores ({self.kind})"
+            f"by tensor cores ({self.kind}){', as far as they see' if self._horizon else ''}"
         )
         batch, tile = b.udiv(kernel.block, I64(self._tiles)), b.urem(kernel.block, I64(self._tiles))
-        first = b.mul(tile, I64(self.rows), flags=["nsw", "nuw"])
-        first = b.add(first, b.mul(kernel.warp, I64(ROWS), flags=["nsw", "nuw"]), flags=["nsw", "nuw"])
+        if self._horizon:  # what takes longest begins first
+            tile = b.sub(I64(self._tiles - 1), tile, flags=["nsw", "nuw"])
+        begin = b.mul(tile, I64(self.rows), flags=["nsw", "nuw"])
+        first = b.add(begin, b.mul(kernel.warp, I64(ROWS), flags=["nsw", "nuw"]), flags=["nsw", "nuw"])
         queries = self._queries(kernel, pointers[0], batch, first)
         turned = replace(scores.rhs, own=scores.rhs.depth, depth=scores.rhs.own)
         slices = [
@@ -112,7 +119,8 @@ class _Tiles:
         rows = [_Row(b) for _ in range(2)]
         row = b.add(first, b.lshr(kernel.lane, I64(2)), flags=["nsw", "nuw"])
         places = [b.add(row, I64(ROWS // 2 * half), flags=["nsw", "nuw"]) for half in range(2)]
-        with pipelined(kernel, slices, (I64(0), I64(scores.n))) as (start, buffer):
+
+        def step(start: ir.Value, buffer: ir.Value) -> None:
             sums = [_zeros(b) for _ in range(self.keys // COLUMNS)]
             for k in range(0, self.deep, self.how.deep):
                 for accumulators, right in zip(sums, of_keys.right(buffer, k, len(sums)), strict=True):
@@ -125,6 +133,16 @@ class _Tiles:
                 rights = of_values.right(buffer, block * COLUMNS, len(results))
                 for accumulators, right in zip(results, rights, strict=True):
                     add_product(b, self.how, accumulators, left, right)
+
+        end = self._end(b, begin)
+        with pipelined(kernel, slices, (I64(0), end)) as (start, buffer):
+            step(start, buffer)
+        if self._horizon and isfinite(self._horizon.lowest):
+            with (
+                b.if_then(self._counts(kernel, rows, places, end)),
+                pipelined(kernel, slices, (end, I64(scores.n))) as (start, buffer),
+            ):
+                step(start, buffer)
         store = TileStore(product, (self.rows, self.wide), self.dtype, f32, None)
         totals = [_over_lanes(kernel, row.total.get(), b.fadd) for row in rows]
         for number, accumulators in enumerate(results):
@@ -133,6 +151,36 @@ class _Tiles:
             for half in range(2):
                 pair = [b.fdiv(a.get(), totals[half]) for a in accumulators[2 * half : 2 * half + 2]]
                 store.pair(b, pointers[3], (batch, places[half], column), pair)
+
+    def _end(self, b: ir.IRBuilder, begin: ir.Value) -> ir.Value:
+        """The first key that none of the block's queries sees, of a multiple of what is taken at a time; or the end."""
+        if self._horizon is None:
+            return I64(self.scores.n)
+        end = b.add(begin, I64(self.rows + self._horizon.ahead), flags=["nsw"])
+        end = intrinsic(b, "smax", intrinsic(b, "smin", end, I64(self.scores.n)), I64(1))
+        steps = b.udiv(b.add(end, I64(self.keys - 1)), I64(self.keys))
+        return b.mul(steps, I64(self.keys), flags=["nsw", "nuw"])
+
+    def _counts(
+        self, kernel: KernelBuilder, rows: Sequence[_Row], places: Sequence[ir.Value], end: ir.Value
+    ) -> ir.Value:
+        """Whether there are keys that are not seen and yet count, since a query has seen nothing much greater."""
+        b, horizon = kernel.b, self._horizon
+        assert horizon is not None
+        alike = []
+        for row, place in zip(rows, places, strict=True):
+            difference = b.fsub(row.greatest.get(), FLOAT(horizon.lowest))
+            is_alike = b.fcmp_unordered("<=", difference, FLOAT(_NOTHING))
+            alike.append(b.and_(is_alike, b.icmp_signed("<", place, I64(self.scores.m))))
+        votes = kernel.shared(4 * WARPS)
+        vote = kernel.ballot(b.or_(*alike))
+        with b.if_then(b.icmp_signed("==", kernel.lane, I64(0))):
+            b.store(vote, b.gep(votes, [kernel.warp], inbounds=True, source_etype=I32), align=4)
+        kernel.barrier()
+        found = [
+            b.load(b.gep(votes, [I64(n)], inbounds=True, source_etype=I32), typ=I32, align=4) for n in range(WARPS)
+        ]
+        return b.and_(b.icmp_signed("!=", reduce(b.or_, found), I32(0)), b.icmp_signed("<", end, I64(self.scores.n)))
 
     def _queries(
         self, kernel: KernelBuilder, pointer: ir.Value, batch: ir.Value, first: ir.Value
