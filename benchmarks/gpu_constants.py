@@ -121,6 +121,7 @@ DEFINED: dict[str, tuple[str, ...]] = {
         "cuda.kernels.schur._EXCEPTIONAL",
         "cuda.kernels.schur._STEPS",
     ),
+    "GPUs: digits of f32": ("cuda.kernels.attention._NOTHING",),
     "GPUs: checks and messages": (
         "cuda.run_time.executable._NAMED",
         "cuda.run_time.guarded_call.ZONE",

@@ -435,6 +435,7 @@ LAYERS: Mapping[str, str] = {
     "layer": with_epilogue("bf16", 256, 256, 256),
     "layer of long sums": with_epilogue("bf16", 64, 64, 8192, layout="tn"),
     "attention": attention("bf16", (1, 2), 192, 192, 64, result="f32"),
+    "attention as JAX masks it": attention("f16", (1, 2), 192, 192, 128, lowest="-2.38e38", result="f32"),
     "deep attention": attention("bf16", (2, 1), 128, 160, 128, mask="added", result="f32"),
     "odd attention": attention("f16", (1, 2), 100, 101, 72, 40, result="f32"),
 }

@@ -100,6 +100,7 @@ FACTS = {
     "f32 layer": Facts(128, 8448, 16, 16, (r"ld\.shared\.v4", r"fma\.rn\.f32", BARRIER)),
     "layer of long sums": Facts(96, 36864, 16, 8, (*COPIED, TURNED_ROWS_BY, BF16)),
     "attention": Facts(168, 36864, 16, 8, (*COPIED, *ATTENDED, BF16)),
+    "attention as JAX masks it": Facts(200, 34832, 16, 8, (*COPIED, *ATTENDED, F16)),
     "deep attention": Facts(192, 34816, 16, 8, (*COPIED, *ATTENDED, BF16)),
     "odd attention": Facts(168, 22528, 16, 8, (*COPIED, *ATTENDED, F16)),
     "s8 product": Facts(96, 40960, 16, 8, (*COPIED, ROWS_BY, S8)),
