@@ -13,6 +13,7 @@ ESTIMATED: dict[str, tuple[str, ...]] = {
         "cuda.kernels.dot.THIN",
         "cuda.kernels.product_tile._TOGETHER",
         "cuda.kernels.tensor_core_tiles.DEPTH",
+        "cuda.kernels.tensor_core_tiles._DEPTH_OF_F64",
         "cuda.kernels.tensor_core_tiles.LARGE",
         "cuda.kernels.tensor_core_tiles.SMALL",
         "cuda.kernels.tensor_core_tiles._MANY",

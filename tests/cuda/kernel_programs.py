@@ -418,6 +418,7 @@ PRODUCTS: Mapping[str, str] = {
     "large layer": with_epilogue("bf16", 2048, 2048, 512),
     "f32 layer": with_epilogue("f32", 1024, 1024, 256),
     "s8 product": product("s8", 256, 256, 256, "s32", "nt"),
+    "u8 product": product("u8", 256, 256, 256, "s32", "nt"),
     "large s8 product": product("s8", 2048, 2048, 512, "s32", "nt"),
     "long sums": product("bf16", 64, 64, 8192, "f32", "tn"),
     "long f32 sums": product("f32", 64, 64, 8192, "f32", "tn"),

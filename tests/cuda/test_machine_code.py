@@ -37,6 +37,8 @@ TURNED_ROWS_BY = r"ldmatrix\.sync\.aligned\.m8n8\.x4\.trans\.shared"
 BF16 = r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32"
 F16 = r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32"
 TF32 = r"mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.tf32\.tf32\.f32"
+F64 = r"mma\.sync\.aligned\.m8n8k4\.row\.col\.f64\.f64\.f64\.f64"
+U8 = r"mma\.sync\.aligned\.m16n8k32\.row\.col\.s32\.u8\.u8\.s32"
 S8 = r"mma\.sync\.aligned\.m16n8k32\.row\.col\.s32\.s8\.s8\.s32"
 ATTENDED = (ROWS_BY, TURNED_ROWS_BY, r"shfl\.sync\.idx")
 FACTS = {
@@ -84,7 +86,7 @@ FACTS = {
     "batched transpose": Facts(32, 4224, 4, 4, TURNED),
     "f32 product": Facts(64, 4352, 4, 16, (r"ld\.shared\.v4", r"fma\.rn\.f32", BARRIER)),
     "large f32 product": Facts(128, 8448, 4, 16, (r"ld\.shared\.v4", r"fma\.rn\.f32", BARRIER)),
-    "f64 product": Facts(128, 8704, 8, 16, (r"fma\.rn\.f64", BARRIER)),
+    "f64 product": Facts(128, 31488, 16, 16, (*COPIED, F64)),
     "s32 product": Facts(64, 4352, 4, 16, (r"ld\.shared\.v4", r"mad\.lo|mul\.lo")),
     "c64 product": Facts(128, 8704, 8, 16),
     "bf16 product": Facts(128, 38912, 16, 8, (*COPIED, ROWS_BY, TURNED_ROWS_BY, BF16)),
@@ -104,6 +106,7 @@ FACTS = {
     "deep attention": Facts(192, 34816, 16, 8, (*COPIED, *ATTENDED, BF16)),
     "odd attention": Facts(168, 22528, 16, 8, (*COPIED, *ATTENDED, F16)),
     "s8 product": Facts(96, 40960, 16, 8, (*COPIED, ROWS_BY, S8)),
+    "u8 product": Facts(96, 40960, 16, 8, (*COPIED, ROWS_BY, U8)),
     "large s8 product": Facts(128, 40960, 16, 8, (*COPIED, ROWS_BY, S8)),
     "long sums": Facts(96, 36864, 16, 8, (*COPIED, TURNED_ROWS_BY, BF16)),
     "long f32 sums": Facts(64, 4352, 4, 16, (r"ld\.shared\.v4", r"fma\.rn\.f32", BARRIER)),

@@ -5,7 +5,7 @@ import pytest
 
 import xloom as xl
 from tests.cuda.emulation import agrees, strategies
-from tests.cuda.kernel_programs import TF32, product
+from tests.cuda.kernel_programs import TF32, convolution, product
 from xloom.cuda.kernels import tensor_core_tiles
 from xloom.cuda.lower import lowered
 from xloom.llvm.target import target_named
@@ -27,7 +27,7 @@ def test_few_rows_are_no_work_for_warpgroups():
     assert first.blocks == 128
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "c64", "u8"])
+@pytest.mark.parametrize("dtype", ["f32", "s32", "c64", "u8"])
 def test_tiles_of_threads(dtype):
     executable = agrees(
         f"ENTRY e {{ x = {dtype}[70,20] parameter(0) y = {dtype}[20,65] parameter(1) "
@@ -130,6 +130,34 @@ def test_tensor_cores_multiply_s8_with_sums_in_s32(layout, converts):
         module = xl.parse(text)
         given = [generator.integers(-128, 128, p.shape.dims).astype(np.int8) for p in module.entry.parameters]
         assert "by tensor cores (s8)" in strategies(agrees(module, *given))[-1]
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("dims", [(70, 72, 40), (33, 47, 21)])
+def test_tensor_cores_multiply_f64(dims, layout):
+    (strategy,) = strategies(agrees(product("f64", *dims, layout=layout)))
+    assert "by tensor cores (f64)" in strategy
+
+
+def test_f64_is_for_threads_where_tensor_cores_are_no_faster():
+    (strategy,) = strategies(agrees(product("f64", 70, 72, 40), target="sm_120"))
+    assert "a thread" in strategy
+
+
+def test_convolutions_and_long_sums_of_f64():
+    assert "(f64)" in strategies(agrees(convolution("f64", 9, 8, 16, stride=2)))[0]
+    assert strategies(agrees(product("f64", 16, 24, 2100)))[1].startswith("puts 4 parts")
+
+
+def test_tensor_cores_multiply_u8_with_sums_in_s32():
+    """Those of both operands are, or neither."""
+    generator = np.random.default_rng(0)
+    for layout in ("nn", "nt"):
+        module = xl.parse(product("u8", 72, 67, 136, "s32", layout))
+        given = [generator.integers(0, 256, p.shape.dims).astype(np.uint8) for p in module.entry.parameters]
+        assert "by tensor cores (u8)" in strategies(agrees(module, *given))[-1]
+    mixed = product("u8", 72, 64, 64, "s32", "nt").replace("p1 = u8", "p1 = s8")
+    assert "a thread" in strategies(agrees(mixed))[-1]
 
 
 def test_tensor_cores_multiply_s8_of_convolutions():

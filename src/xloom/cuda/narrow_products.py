@@ -1,11 +1,11 @@
 """Products of numbers of 8 bits or less: tensor cores multiply floats as bf16 or f16, which have all of their digits,
-and s8 as they are, if elements along the sums lie together."""
+and s8 and u8 as they are, if elements along the sums lie together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xloom.hlo.dtype import DType, bf16, f8e8m0fnu, f16, f32, s8, s32
+from xloom.hlo.dtype import DType, bf16, f8e8m0fnu, f16, f32, s8, s32, u8
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
@@ -39,11 +39,12 @@ def _widened(i: Instruction, rw: Rewriter) -> Instruction | None:
     return rw.make(i.opcode, i.shape, [rw.converted(o, wider) for o in i.operands], **i.attrs)
 
 
-# dot(convert(x), convert(y)) == dot(x, y), of s8 with sums in s32; dot(x, y) == dot(transpose(x), transpose(y))
+# dot(convert(x), convert(y)) == dot(x, y), of s8 or u8 with sums in s32; dot(x, y) == dot(transpose(x), transpose(y))
 @rule("dot")
 def _of_bytes(i: Instruction, rw: Rewriter) -> Instruction | None:
     given = [o.operands[0] if o.opcode == "convert" and o.shape.dtype is s32 else o for o in i.operands]
-    if i.shape.dtype is not s32 or any(o.shape.dtype is not s8 for o in given) or not i["lhs_contracting_dims"]:
+    types = {o.shape.dtype for o in given}
+    if i.shape.dtype is not s32 or types not in ({s8}, {u8}) or not i["lhs_contracting_dims"]:
         return None
     attributes, operands = dict(i.attrs), []
     for operand, side in zip(given, ("lhs", "rhs"), strict=True):
@@ -51,7 +52,7 @@ def _of_bytes(i: Instruction, rw: Rewriter) -> Instruction | None:
         rank = operand.shape.rank
         order = [*batch, *(d for d in range(rank) if d not in (*batch, *summed)), *summed]
         if order[-1] != rank - 1:
-            shape = array_shape(s8, [operand.shape.dims[d] for d in order])
+            shape = array_shape(operand.shape.dtype, [operand.shape.dims[d] for d in order])
             operand = rw.make("transpose", shape, [operand], dimensions=tuple(order))
             attributes[f"{side}_batch_dims"] = tuple(range(len(batch)))
             attributes[f"{side}_contracting_dims"] = tuple(range(rank - len(summed), rank))

@@ -29,6 +29,8 @@ _PRODUCTS = {
     "m16n8k16.row.col.f32.f32": "f16",
     "m16n8k8.row.col.tf32": "tf32",
     "m16n8k32.row.col.s8": "s8",
+    "m16n8k32.row.col.u8": "u8",
+    "m8n8k4.row.col.f64": "f64",
 }
 """The element types of products of tiles, by the ends of their names."""
 _BYTES = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
@@ -299,18 +301,26 @@ class _Rewriting:
 
     def _product(self, line: str, name: str, rest: str, operands: list[str]) -> None:
         kind = _PRODUCTS[rest]
-        words = [o if o.startswith("i32") else f"i32 {self._cast('bitcast', o, 'i32')}" for o in operands[:-4]]
+        element, count = {"f64": ("double", 2), "s8": ("i32", 4), "u8": ("i32", 4)}.get(kind, ("float", 4))
+        words = [word for o in operands[:-count] for word in self._words(o)]
         self._meet(line, "i32 -1", words)
-        sums = ", ".join(operands[-4:])
-        element, made = "i32" if kind == "s8" else "float", self._name()
-        self._out.append(f"  {made} = call <4 x {element}> @xloom_mma_{kind}(ptr %context, {sums})")
-        result = "undef"
-        for number in range(4):
-            part, whole = self._name(), name if number == 3 else self._name()
-            self._out.append(f"  {part} = extractelement <4 x {element}> {made}, i64 {number}")
-            kinds = f"{{ {', '.join([element] * 4)} }}"
+        sums, made, result = ", ".join(operands[-count:]), self._name(), "undef"
+        self._out.append(f"  {made} = call <{count} x {element}> @xloom_mma_{kind}(ptr %context, {sums})")
+        for number in range(count):
+            part, whole = self._name(), name if number == count - 1 else self._name()
+            self._out.append(f"  {part} = extractelement <{count} x {element}> {made}, i64 {number}")
+            kinds = f"{{ {', '.join([element] * count)} }}"
             self._out.append(f"  {whole} = insertvalue {kinds} {result}, {element} {part}, {number}")
             result = whole
+
+    def _words(self, operand: str) -> list[str]:
+        """A value of 32 or 64 bits as words."""
+        if not operand.startswith("double"):
+            return [operand if operand.startswith("i32") else f"i32 {self._cast('bitcast', operand, 'i32')}"]
+        whole = f"i64 {self._cast('bitcast', operand, 'i64')}"
+        high = self._name()
+        self._out.append(f"  {high} = lshr {whole}, 32")
+        return [f"i32 {self._cast('trunc', each, 'i32')}" for each in (whole, f"i64 {high}")]
 
     def _assembly(self, line: str, name: str | None, kind: str, code: str, arguments: str) -> None:
         """What is written in PTX."""
@@ -496,4 +506,6 @@ declare <4 x float> @xloom_mma_bf16(ptr, float, float, float, float)
 declare <4 x float> @xloom_mma_f16(ptr, float, float, float, float)
 declare <4 x float> @xloom_mma_tf32(ptr, float, float, float, float)
 declare <4 x i32> @xloom_mma_s8(ptr, i32, i32, i32, i32)
+declare <4 x i32> @xloom_mma_u8(ptr, i32, i32, i32, i32)
+declare <2 x double> @xloom_mma_f64(ptr, double, double)
 """

@@ -18,7 +18,7 @@ from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import repeat
 from xloom.llvm.target import process_target
 from xloom.llvm.target_module import TargetModule
-from xloom.llvm.types import FLOAT, I8, I16, I32, I64, POINTER, VOID
+from xloom.llvm.types import DOUBLE, FLOAT, I8, I16, I32, I64, POINTER, VOID
 
 RUN_BLOCK = "xloom_run_block"
 SHUFFLES = ("up", "down", "bfly", "idx")
@@ -43,10 +43,10 @@ def support() -> tuple[Library, dict[str, int]]:
         _define(module, f"xloom_shuffle_{mode}", I32, [POINTER, I32, I32], lambda b, a, m=mode: _shuffle(b, a, m))
     _define(module, "xloom_ballot", I32, [POINTER], _ballot)
     _define(module, "xloom_turn", VOID, [POINTER], lambda b, a: _turn(b, a[0]))
-    for kind in (*MMA_KINDS, "s8"):
-        sums = [I32 if kind == "s8" else FLOAT] * 4
+    for kind in (*MMA_KINDS, "s8", "u8", "f64"):
+        sums = [DOUBLE] * 2 if kind == "f64" else [I32 if kind in ("s8", "u8") else FLOAT] * 4
         # four floats that are no vector come back in registers of the x87, which LLVM stores by APX where there is none
-        result = ir.VectorType(sums[0], 4)
+        result = ir.VectorType(sums[0], len(sums))
         _define(module, f"xloom_mma_{kind}", result, [POINTER, *sums], lambda b, a, k=kind: _mma(b, a, k))
     for kind in ("plain", "trans"):
         _define(module, f"xloom_ldmatrix_{kind}", _WORDS, [POINTER], lambda b, a, k=kind: _ldmatrix(b, a, k))
@@ -161,12 +161,13 @@ def _ballot(b: ir.IRBuilder, arguments: Sequence[ir.Value]) -> None:
 def _mma(b: ir.IRBuilder, arguments: Sequence[ir.Value], kind: str) -> None:
     """mma(context, c0, c1, c2, c3): this lane's part of a product of 16 x k by k x 8, of what all lanes have put.
 
-    k is 16 elements of 16 bits, two in a word, 32 of s8, or 8 of tf32. PTX says which lane has which elements.
+    k is 16 elements of 16 bits, two in a word, 32 of s8 or u8, or 8 of tf32; of f64 the product is of 8 x 4 by 4 x 8,
+    and there are two sums. PTX says which lane has which elements.
     """
     context, *sums = arguments
     lane = word(b, context, at.LANE)
     group, in_group = b.lshr(lane, I32(2)), b.and_(lane, I32(3))
-    depth = {"tf32": 8, "s8": 32}.get(kind, 16)
+    depth = {"tf32": 8, "s8": 32, "u8": 32, "f64": 4}.get(kind, 16)
     outputs = []
     for number, first in enumerate(sums):
         row = b.add(group, I32(8 * (number // 2)))
@@ -174,10 +175,10 @@ def _mma(b: ir.IRBuilder, arguments: Sequence[ir.Value], kind: str) -> None:
         total = first
         for k in range(depth):
             a = _fragment(b, context, kind, row, k, 0, is_left=True)
-            c = _fragment(b, context, kind, column, k, 4, is_left=False)
-            total = b.add(total, b.mul(a, c)) if kind == "s8" else b.fadd(total, b.fmul(a, c))
+            c = _fragment(b, context, kind, column, k, 2 if kind == "f64" else 4, is_left=False)
+            total = b.add(total, b.mul(a, c)) if kind in ("s8", "u8") else b.fadd(total, b.fmul(a, c))
         outputs.append(total)
-    result = ir.Constant(ir.VectorType(sums[0].type, 4), ir.Undefined)
+    result = ir.Constant(ir.VectorType(sums[0].type, len(sums)), ir.Undefined)
     for number, value in enumerate(outputs):
         result = b.insert_element(result, value, I32(number))
     _turn(b, context)
@@ -187,8 +188,12 @@ def _mma(b: ir.IRBuilder, arguments: Sequence[ir.Value], kind: str) -> None:
 def _fragment(
     b: ir.IRBuilder, context: ir.Value, kind: str, line: ir.Value, k: int, first: int, *, is_left: bool
 ) -> ir.Value:
-    """Element k of a row of the left matrix, or of a column of the right one, as an f32; of s8 as an i32."""
-    half = {"tf32": 4, "s8": 16}.get(kind, 8)
+    """Element k of a row of the left matrix, or of a column of the right one, as an f32; of bytes as an i32."""
+    if kind == "f64":
+        lane = b.add(b.mul(line, I32(4)), I32(k))
+        low, high = (b.zext(_of_lane(b, context, lane, I32(first + n)), I64) for n in range(2))
+        return b.bitcast(b.or_(low, b.shl(high, I64(32))), DOUBLE)
+    half = {"tf32": 4, "s8": 16, "u8": 16}.get(kind, 8)
     per_word = half // 4
     lane = b.add(b.mul(b.and_(line, I32(7)), I32(4)), I32(k % half // per_word))
     register = I32(k // half * (2 if is_left else 1))
@@ -197,8 +202,8 @@ def _fragment(
     bits = _of_lane(b, context, lane, b.add(register, I32(first)))
     if kind == "tf32":
         return b.bitcast(b.and_(bits, I32(-0x2000)), FLOAT)
-    if kind == "s8":
-        return b.sext(b.trunc(b.lshr(bits, I32(8 * (k % 4))), I8), I32)
+    if kind in ("s8", "u8"):
+        return (b.sext if kind == "s8" else b.zext)(b.trunc(b.lshr(bits, I32(8 * (k % 4))), I8), I32)
     part = b.lshr(bits, I32(16 * (k % 2)))
     if kind == "bf16":
         return b.bitcast(b.shl(part, I32(16)), FLOAT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.cuda.attention import attention_of
+from xloom.cuda.data_sheets import DATA_SHEETS
 from xloom.cuda.kernel import KernelBuilder, blocks_for
 from xloom.cuda.kernels import kernel
 from xloom.cuda.kernels.attention import attention
@@ -65,7 +66,9 @@ def _tiles(
     lowering: ThunkLowering, instruction: Instruction, product: Product, epilogue: Epilogue | None
 ) -> WarpgroupTiles | TensorCoreTiles | ThreadTiles:
     kind = tensor_core_kind(instruction)
-    if not kind or not suits(product, kind):
+    rates = DATA_SHEETS[lowering.target.name].teraflops
+    is_slow = kind == "f64" and rates["tensor f64"] <= rates["f64"]
+    if not kind or is_slow or not suits(product, kind):
         return ThreadTiles(instruction, product, epilogue)
     cut = cut_for(product, kind, lowering.target)
     if cut:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from xloom.cuda.kernel import KernelBuilder
+from xloom.cuda.kernels.mma import BYTES
 from xloom.cuda.kernels.staged_slices import StagedSlices, TurnedSlices
 from xloom.llvm.types import I32, I64
 
@@ -20,7 +21,9 @@ class Fragments:
         self._lane = kernel.lane
 
     def left(self, buffer: ir.Value, k: int, count: int) -> list[list[ir.Value]]:
-        """Four words for each of `count` blocks of 16 lines, of the elements from `k` on."""
+        """Four words for each of `count` blocks of 16 lines, of the elements from `k` on; of f64 one, of 8 lines."""
+        if self._kind == "f64":
+            return self.right(buffer, k, count)
         if self._kind == "tf32":
             places = [(8 * r, 4 * h) for h in range(2) for r in range(2)]
             return [[self._word(buffer, 16 * i + line, k + deep) for line, deep in places] for i in range(count)]
@@ -28,7 +31,9 @@ class Fragments:
         return [self._matrices(buffer, 16 * i, k, line_bit=0) for i in range(count)]
 
     def right(self, buffer: ir.Value, k: int, count: int) -> list[list[ir.Value]]:
-        """Two words for each of `count` blocks of 8 lines."""
+        """Two words for each of `count` blocks of 8 lines, or one of f64."""
+        if self._kind == "f64":
+            return [[self._word(buffer, 8 * j, k, I64)] for j in range(count)]
         if self._kind == "tf32":
             return [[self._word(buffer, 8 * j, k + 4 * h) for h in range(2)] for j in range(count)]
         found = []
@@ -37,19 +42,19 @@ class Fragments:
             found += [words[:2], words[2:]]
         return found
 
-    def _word(self, buffer: ir.Value, line: int, k: int) -> ir.Value:
+    def _word(self, buffer: ir.Value, line: int, k: int, kind: ir.IntType = I32) -> ir.Value:
         b, slices = self._b, self._slices
         group, within = b.lshr(self._lane, I64(2)), b.and_(self._lane, I64(3))
         first = slices.index(b.add(self._part, group, flags=["nsw", "nuw"]), within)
-        return b.load(self._address(buffer, first, line, k), typ=I32, align=4)
+        return b.load(self._address(buffer, first, line, k), typ=kind, align=kind.width // 8)
 
     def _matrices(self, buffer: ir.Value, line: int, k: int, line_bit: int) -> list[ir.Value]:
         """Four matrices of 8 x 8: bit `line_bit` of their numbers is along the lines, the other one along k."""
         b, slices = self._b, self._slices
         number, row = b.lshr(self._lane, I64(3)), b.and_(self._lane, I64(7))
         bits = [b.and_(number, I64(1)), b.lshr(number, I64(1))]
-        # a row of a matrix has 16 bytes, which of s8 are 16 elements along k
-        deep = 16 if self._kind == "s8" else 8
+        # a row of a matrix has 16 bytes, which of single bytes are 16 elements along k
+        deep = 16 if self._kind in BYTES else 8
         lines, depths = bits[line_bit], bits[1 - line_bit]
         lines, depths = (b.mul(x, I64(n), flags=["nsw", "nuw"]) for x, n in ((lines, 8), (depths, deep)))
         if slices.is_deep:

@@ -1,4 +1,4 @@
-"""The instruction by which a warp multiplies 16 x 8 elements, of each type that it has (mma)."""
+"""The instruction by which a warp multiplies 16 x 8 elements, or 8 x 8 of f64, of each type that it has (mma)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.codegen.emission.accumulators import Accumulator
-from xloom.hlo.dtype import DType, f32, s32
-from xloom.llvm.types import HALF, I8, I16, I32, register_type
+from xloom.hlo.dtype import DType, f32, f64, s32
+from xloom.llvm.types import DOUBLE, HALF, I8, I16, I32, I64, register_type
 
 ROWS, COLUMNS = 16, 8
-"""Of its output."""
+"""Of its output, but for f64."""
+BYTES = ("s8", "u8")
+"""Types of one byte, which are multiplied in s32."""
 
 
 class Kind(NamedTuple):
@@ -23,6 +25,13 @@ class Kind(NamedTuple):
     name: str
     operand: ir.Type
     kept: DType
+    rows: int = ROWS
+    """Of its output."""
+
+    @property
+    def sums(self) -> int:
+        """What a lane has of its output."""
+        return self.rows * COLUMNS // 32
 
 
 KINDS: Mapping[str, Kind] = {
@@ -30,6 +39,8 @@ KINDS: Mapping[str, Kind] = {
     "f16": Kind(I16, 16, "m16n8k16.row.col.f32.f32", ir.VectorType(HALF, 2), f32),
     "tf32": Kind(I32, 8, "m16n8k8.row.col.tf32", I32, f32),
     "s8": Kind(I8, 32, "m16n8k32.row.col.s8", I32, s32),
+    "u8": Kind(I8, 32, "m16n8k32.row.col.u8", I32, s32),
+    "f64": Kind(I64, 4, "m8n8k4.row.col.f64", DOUBLE, f64, 8),
 }
 
 
@@ -40,7 +51,8 @@ def add_product(
     register = register_type(how.kept)
     words = [w if how.operand is I32 else b.bitcast(w, how.operand) for w in (*left, *right)]
     full = f"llvm.nvvm.mma.{how.name}"
-    signature = ir.FunctionType(ir.LiteralStructType([register] * 4), [*[how.operand] * len(words), *[register] * 4])
+    registers = [register] * len(sums)
+    signature = ir.FunctionType(ir.LiteralStructType(registers), [*[how.operand] * len(words), *registers])
     function = b.module.globals.get(full) or ir.Function(b.module, signature, full)
     made = b.call(function, [*words, *(a.get() for a in sums)])
     for number, accumulator in enumerate(sums):

@@ -56,7 +56,8 @@ class StagedSlices:
         self.is_asynchronous = self._width * self._nbytes in SIZES
         inner, outer = (shape.depth, shape.length) if self.is_deep else (shape.length, shape.depth)
         # rows that a warp reads at once begin in different banks: 4 apart for what reads 16 bytes of each, else 8
-        pad = 32 // self._nbytes if self._nbytes == 4 and not self.is_deep else 16 // self._nbytes
+        is_wide = self._nbytes == 8 or (self._nbytes == 4 and not self.is_deep)
+        pad = (32 if is_wide else 16) // self._nbytes
         self.pitch = inner + pad
         """Elements from one row to the next in shared memory."""
         self._elements = outer * self.pitch

@@ -18,18 +18,20 @@ from xloom.cuda.kernel import WARP, KernelBuilder
 from xloom.cuda.kernels.async_copy import SIZES
 from xloom.cuda.kernels.epilogue import Epilogue, EpilogueCode
 from xloom.cuda.kernels.matrix_fragments import Fragments
-from xloom.cuda.kernels.mma import COLUMNS, KINDS, ROWS, add_product
+from xloom.cuda.kernels.mma import BYTES, COLUMNS, KINDS, add_product
 from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.product import Product
 from xloom.cuda.kernels.product_tile import TileOrder, TileStore
 from xloom.cuda.kernels.split_sums import SplitSums
 from xloom.cuda.kernels.staged_slices import SliceShape, StagedSlices, pipelined
-from xloom.hlo.dtype import DType, bf16, f16, f32, s8, s32
+from xloom.hlo.dtype import DType, bf16, f16, f32, f64, s8, s32, u8
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.types import I64, constant
 
 DEPTH = 32
-"""Elements along k of a slice; twice as many of s8."""
+"""Elements along k of a slice; twice as many of one byte."""
+_DEPTH_OF_F64 = 8
+"""The same of f64."""
 _MOST_SLICES, _SLICE_BYTES = 4, 44 << 10
 """How many slices there are at once, as long as they have room beside another."""
 
@@ -51,16 +53,19 @@ _MANY = 64
 
 
 def suits(product: Product, kind: str) -> bool:
-    """Whether a product's operands lie as tensor cores read them: elements of s8 along k, since none are turned."""
-    return kind != "s8" or (product.lhs.is_deep and product.rhs.is_deep)
+    """Whether a product's operands lie as tensor cores read them: those of a byte along k, since none are turned."""
+    return kind not in BYTES or (product.lhs.is_deep and product.rhs.is_deep)
 
 
 def tensor_core_kind(instruction: Instruction) -> str:
-    """The element type by which tensor cores do a product: bf16, f16, tf32, s8; empty where they would lose digits."""
+    """The element type by which tensor cores do a product, one of `mma.KINDS`; empty where they would lose digits."""
     types = {o.shape.dtype for o in instruction._operands}
     result = instruction.shape.dtype
-    if types == {s8}:
-        return "s8" if result is s32 else ""
+    for kind in (s8, u8):
+        if types == {kind}:
+            return kind.name if result is s32 else ""
+    if types == {f64}:
+        return "f64" if result is f64 else ""
     for kind in (bf16, f16):
         if types == {kind} and result in (bf16, f16, f32):
             return kind.name
@@ -85,12 +90,13 @@ class TensorCoreTiles:
         many = product.batch * (product.m // LARGE.rows) * (product.n // LARGE.columns) >= _MANY
         # what is copied element by element goes through registers, of which large tiles have none left
         together = min(operand.aligned for operand in (product.lhs, product.rhs)) * self._how.element.width // 8
-        self.cut = LARGE if many and kind != "tf32" and together >= min(SIZES) else SMALL
+        self.cut = LARGE if many and self._how.element.width <= 16 and together >= min(SIZES) else SMALL
         self.order = TileOrder(product, self.cut.rows, self.cut.columns)
         self.threads = WARP * (self.cut.rows // self.cut.part_rows) * (self.cut.columns // self.cut.part_columns)
         self.element = self._how.element
-        self.depth = 2 * DEPTH if kind == "s8" else DEPTH
-        nbytes = (self.cut.rows + self.cut.columns) * (self.depth + 8) * self.element.width // 8
+        self.depth = 2 * DEPTH if kind in BYTES else _DEPTH_OF_F64 if kind == "f64" else DEPTH
+        padded = self.depth + (4 if kind == "f64" else 8)
+        nbytes = (self.cut.rows + self.cut.columns) * padded * self.element.width // 8
         self.slices = max(2, min(_MOST_SLICES, _SLICE_BYTES // nbytes))
         self.sums = SplitSums.of(self.order.count, product, self.depth, self._how.kept)
         result = epilogue.dtype if epilogue else instruction.shape.dtype
@@ -128,8 +134,9 @@ class TensorCoreTiles:
             b.mul(b.udiv(kernel.warp, I64(warps)), I64(cut.part_rows)),
             b.mul(b.urem(kernel.warp, I64(warps)), I64(cut.part_columns)),
         ]
-        across, down = cut.part_columns // COLUMNS, cut.part_rows // ROWS
-        sums = [[[_zero(b, self._how.kept) for _ in range(4)] for _ in range(across)] for _ in range(down)]
+        rows, count = self._how.rows, self._how.sums
+        across, down = cut.part_columns // COLUMNS, cut.part_rows // rows
+        sums = [[[_zero(b, self._how.kept) for _ in range(count)] for _ in range(across)] for _ in range(down)]
         fragments = [Fragments(kernel, slices, start, self.kind) for slices, start in zip(operands, part, strict=True)]
         with pipelined(kernel, operands, share.span) as (_, buffer):
             for k in range(0, self.depth, self._how.deep):
@@ -143,8 +150,8 @@ class TensorCoreTiles:
         corner = [b.add(f, p, flags=["nsw"]) for f, p in zip(first, part, strict=True)]
         for i in range(down):
             for j in range(across):
-                for half in range(2):
-                    at = b.add(corner[0], b.add(group, I64(i * ROWS + 8 * half)), flags=["nsw"])
+                for half in range(count // 2):
+                    at = b.add(corner[0], b.add(group, I64(i * rows + 8 * half)), flags=["nsw"])
                     place = b.add(b.mul(within, I64(2), flags=["nsw"]), I64(j * COLUMNS), flags=["nsw"])
                     place = b.add(corner[1], place, flags=["nsw"])
                     pair = [accumulator.get() for accumulator in sums[i][j][2 * half : 2 * half + 2]]
