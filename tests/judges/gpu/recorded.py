@@ -41,7 +41,7 @@ class Recorded:
         """What it may return."""
         if self.runs:
             return [Bounds(runs) for runs in self.runs]
-        return [Bounds([exact_product(self.module, self.given)])]
+        return [Bounds([exact_product(self.module, self.arguments)])]
 
 
 def exact_product(module: Module, given: Sequence[np.ndarray]) -> np.ndarray:

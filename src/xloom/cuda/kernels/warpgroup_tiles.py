@@ -44,7 +44,7 @@ _FEW, _MANY = 32, 132
 
 
 def cut_for(product: Product, kind: str, target: Target) -> Cut | None:
-    """How warpgroups cut a product; None on other GPUs, of other types, of few tiles, and of pieces of less than 16 B."""
+    """How warpgroups cut a product; None on other GPUs, of other types, of few tiles, of pieces of less than 16 B."""
     if target.name != "sm_90a" or kind not in ("bf16", "f16", "tf32"):
         return None
     nbytes = 4 if kind == "tf32" else 2
