@@ -163,6 +163,8 @@ class KernelModules:
             if form is not None:
                 if kernel.made:
                     form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
+                if unread:
+                    form = replace(form, text=f"{form.text} without {sorted(unread)}")
                 if has_epilogue:
                     form = replace(form, text=f"{form.text} with an epilogue")
                 code = self._sized(form, kernel, lambda kernel: rule(kernel, instruction))

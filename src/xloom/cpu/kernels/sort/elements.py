@@ -13,7 +13,7 @@ from xloom.cpu.kernels.sort.rows import Rows
 from xloom.llvm.memory_copy import copy
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.strided_loops import plus
-from xloom.llvm.types import I64
+from xloom.llvm.types import I64, i64
 
 
 def sort(kernel: Kernel, rows: Rows, key: ElementKey) -> None:
@@ -47,7 +47,7 @@ class _Elements:
             with some:  # the unsorted row may lie where the output does
                 b.call(self._back, [first, first, count])
                 source = self._at(b, row.operands[0], row.base)
-                b.call(self._restore, [source, I64(self.rows.size), array, begin, end])
+                b.call(self._restore, [source, i64(self.rows.size), array, begin, end])
                 copy(b, output, first, b.mul(count, I64(self.bits // 8)))
             with none:
                 b.call(self._back, [first, output, count])

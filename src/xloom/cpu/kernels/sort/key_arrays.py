@@ -16,7 +16,7 @@ from xloom.cpu.kernels.sort.element_keys import ElementKey
 from xloom.cpu.kernels.sort.keys import Key
 from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers, joined, resized, row_of
 from xloom.cpu.kernels.sort.routines import pair, quicksort
-from xloom.cpu.kernels.sort.rows import Rows
+from xloom.cpu.kernels.sort.rows import Rows, capacity
 from xloom.cpu.kernels.sort.vectors import Array, RowSegment, SegmentedRows
 from xloom.hlo.dtype import DType
 from xloom.llvm.element_bits import bits_type, move
@@ -24,7 +24,8 @@ from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
 from xloom.llvm.strided_loops import plus
-from xloom.llvm.types import I1, I32, I64
+from xloom.llvm.symbolic_dimension import greatest
+from xloom.llvm.types import I1, I32, I64, i64
 
 Memory = tuple[int | None, int] | ir.Value
 """An output, or None for scratch, and which half of the one or which of the other; or where a row's lies."""
@@ -117,10 +118,9 @@ class _Sort:
 
     def _short_rows(self, function: ir.Function) -> None:
         rows, kernel = self.rows, self.kernel
-        begin, end = I64(0), I64(rows.size)
-        with kernel.phase(rows.count, max(1, _TASK // (rows.size * len(self.passes)))) as phase:
-            b = phase.b
-            self.keys, self.numbers, self.order = (allocate(b, I32, rows.size) for _ in range(3))
+        with kernel.phase(rows.count, greatest(1, _TASK // (rows.size * len(self.passes)))) as phase:
+            b, begin, end = phase.b, I64(0), i64(rows.size)
+            self.keys, self.numbers, self.order = (allocate(b, I32, capacity(rows.size)) for _ in range(3))
             with loop(b, phase.begin, phase.end, name="row") as number:
                 records = IndexedRecords(rows, self.dtypes, overwritable=self.overwritten)
                 row = records.kept(b, row_of(phase, rows, number))
@@ -166,7 +166,7 @@ class _Sort:
         b, (output, number) = phase.b, array
         if output is None:
             return b.gep(phase.scratch(number), [row.base], inbounds=True, source_etype=I32)
-        offset = plus(b, row.base, I64(number * self.rows.count * self.rows.size))
+        offset = plus(b, row.base, number * self.rows.count * self.rows.size)
         return b.gep(phase.output(output), [offset], inbounds=True, source_etype=I32)
 
     def _pairs(self, phase: PhaseBuilder, row: RowPointers, number: ir.Value) -> Array:

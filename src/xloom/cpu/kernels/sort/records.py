@@ -9,13 +9,13 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import PhaseBuilder
 from xloom.cpu.kernels.sort.keys import Key
-from xloom.cpu.kernels.sort.rows import Rows
+from xloom.cpu.kernels.sort.rows import Rows, capacity
 from xloom.hlo.dtype import DType
 from xloom.llvm.element_access import load
 from xloom.llvm.element_bits import bits_type, load_bits, move, store_bits, value_of_bits
 from xloom.llvm.loop import allocate
 from xloom.llvm.memory_copy import copy
-from xloom.llvm.types import I32, I64, Value
+from xloom.llvm.types import I32, I64, Value, i64
 
 INDEX_BITS = 32
 _LINE = 64
@@ -219,9 +219,9 @@ class IndexedRecords:
         operands = list(row.operands)
         for k in self.overwritable if self.rows.stride == 1 else ():
             kind, most = bits_type(self.dtypes[k]), rows * self.rows.size
-            memory = allocate(b, kind, most)
+            memory = allocate(b, kind, rows * capacity(self.rows.size))
             memory.align = _LINE
-            nbytes = b.mul(I64(most) if count is None else count, I64(self.dtypes[k].bytes))
+            nbytes = b.mul(i64(most) if count is None else count, I64(self.dtypes[k].bytes))
             copy(b, memory, b.gep(operands[k], [row.base], inbounds=True, source_etype=kind), nbytes)
             operands[k] = b.gep(memory, [b.neg(row.base)], source_etype=kind)
         return row._replace(operands=operands)

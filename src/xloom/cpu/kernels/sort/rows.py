@@ -9,12 +9,16 @@ from llvmlite import ir
 
 from xloom.hlo.shape import Shape
 from xloom.llvm.strided_loops import plus, times
-from xloom.llvm.types import I64
+from xloom.llvm.symbolic_dimension import SymbolicDimension
+from xloom.llvm.types import i64
+
+_LEAST_CAPACITY, _CAPACITY_STEP = 64, 4
+"""Elements of the least memory that serves rows of any size, and how many times as large the next is."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """`count` rows of `size` elements, which lie `stride` apart."""
+    """`count` rows of `size` elements, which lie `stride` apart; each may be a `SymbolicDimension`."""
 
     count: int
     size: int
@@ -32,9 +36,19 @@ class Rows:
         """The index in memory of a row's first element."""
         if self.stride == 1:
             return times(b, row, self.size)
-        stride = I64(self.stride)
+        stride = i64(self.stride)
         return plus(b, times(b, b.udiv(row, stride), self.size * self.stride), b.urem(row, stride))
 
     def index_of(self, b: ir.IRBuilder, base: ir.Value, i: ir.Value) -> ir.Value:
         """The index in memory of element `i` of the row at `base`."""
         return plus(b, base, times(b, i, self.stride))
+
+
+def capacity(size: int | SymbolicDimension) -> int:
+    """Elements of memory for a row: as many as it has, or of any size, one of a few numbers."""
+    if isinstance(size, int):
+        return size
+    power = _LEAST_CAPACITY
+    while size > power:
+        power *= _CAPACITY_STEP
+    return power

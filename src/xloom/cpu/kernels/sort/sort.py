@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xloom.cpu.kernel_modules.choices import chosen
+from xloom.cpu.kernel_modules.form import ShapeGenericProblem, form, form_of
 from xloom.cpu.kernel_modules.kernel import STACK_SCRATCH, Kernel, kernel
 from xloom.cpu.kernels.sort.keys import Key, plain_keys
 from xloom.cpu.kernels.sort.records import INDEX_BITS, IndexedRecords, PackedRecords
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
 from xloom.llvm.element_bits import move
 from xloom.llvm.loop import loop
+from xloom.llvm.symbolic_dimension import number
 from xloom.llvm.target import Target
 
 if TYPE_CHECKING:
@@ -37,6 +41,25 @@ _NEVER_OVERWRITTEN = frozenset({"parameter", "constant", "iota"})
 """Operators whose results the result of a sort takes the memory of seldom or never."""
 
 
+@form_of("sort")
+def sort_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem | None:
+    """The code of rows by keys that are elements does for others, as many as there are and as long as they are."""
+    from xloom.cpu.kernels.sort.element_keys import ElementKey
+
+    p = _problem(instruction)
+    keys = [ElementKey.of(key) for key in p.keys]
+    if not keys or None in keys or p.rows.size < 2 or not p.rows.count:
+        return None
+    names = ", ".join(f"{key.name} of {k.operand}" for key, k in zip(keys, p.keys, strict=True) if key)
+    parts = (" ".join(t.name for t in p.dtypes), names, sorted(p.numbers), sorted(p.overwritable))
+
+    def opened(size: Callable[[int], Any]) -> Rows:
+        count, length, stride = p.rows.count, p.rows.size, p.rows.stride
+        return Rows(size(count), size(length), size(stride) if stride > 1 else 1)
+
+    return form(f"sort {parts}", opened)
+
+
 @kernel("sort")
 def sort(kernel: Kernel, instruction: Instruction) -> None:
     """Plain keys by vectors, a network or a radix sort, other comparators by merging."""
@@ -44,6 +67,7 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
     if p.rows.size < 2 or not p.rows.count:
         _copy(kernel, p.rows)
         return
+    p = p._replace(rows=kernel.problem or p.rows)
     # no more is imported than what sorts this: all of it would take as long as to compile it
     method, why = _decision(p, kernel.target)
     chosen(_MEANING[method], why)
@@ -69,11 +93,11 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
         case _Method.RADIX:
             from xloom.cpu.kernels.sort import radix
 
-            radix.sort(kernel, _records(p, max(64, IndexedRecords.bits(p.keys))))
+            radix.sort(kernel, _records(_known(p), max(64, IndexedRecords.bits(p.keys))))
         case _Method.MERGE:
             from xloom.cpu.kernels.sort import merge
 
-            merge.sort(kernel, _records(p._replace(keys=[]), _WIDEST), instruction["to_apply"])
+            merge.sort(kernel, _records(_known(p)._replace(keys=[]), _WIDEST), instruction["to_apply"])
 
 
 class _Problem(NamedTuple):
@@ -97,6 +121,12 @@ def _problem(instruction: Instruction) -> _Problem:
         numbers = frozenset(k for k in range(len(operands)) if k not in used and _is_number(instruction, k))
     overwritable = frozenset(k for k, o in enumerate(operands) if o.opcode not in _NEVER_OVERWRITTEN) - numbers
     return _Problem(rows, [o.shape.dtype for o in operands], keys, numbers, overwritable)
+
+
+def _known(p: _Problem) -> _Problem:
+    """Of which the sizes are numbers: code for these alone."""
+    rows = p.rows
+    return p._replace(rows=Rows(int(rows.count), int(rows.size), int(rows.stride)))
 
 
 def _is_number(instruction: Instruction, operand: int) -> bool:
@@ -142,15 +172,18 @@ def _decision(p: _Problem, target: Target) -> tuple[_Method, str]:
         return _Method.ELEMENTS, "there is one operand, of rows that lie one after another, and it is the key"
     longest = _longest_in_network(rows, bits, target)
     if bits + INDEX_BITS <= 64 and rows.size <= longest:
-        return _Method.NETWORK, f"rows of {rows.size} are no longer than {longest}, {rows.count} of them"
+        return (
+            _Method.NETWORK,
+            f"rows of {number(rows.size)} are no longer than {longest}, {number(rows.count)} of them",
+        )
     if _in_pairs(rows, p.keys, target):
         return _Method.PAIRS, f"keys of {bits} bits, of long rows that lie one after another"
     if _LEAST_KEY < bits <= 64 - INDEX_BITS and target.packs_lanes():
         return _Method.NUMBERED, f"a key of {bits} bits and a row number fit a word"
     passes = -(-bits // 8)
     if bits + INDEX_BITS <= _WIDEST and _radix_is_faster(rows.size, passes):
-        return _Method.RADIX, f"{passes} passes over {rows.size} elements take less than to merge them"
-    return _Method.MERGE, f"{passes} passes of a radix sort would take longer for rows of {rows.size}"
+        return _Method.RADIX, f"{passes} passes over {number(rows.size)} elements take less than to merge them"
+    return _Method.MERGE, f"{passes} passes of a radix sort would take longer for rows of {number(rows.size)}"
 
 
 def _longest_in_network(rows: Rows, bits: int, target: Target) -> int:

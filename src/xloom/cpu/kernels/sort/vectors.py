@@ -16,12 +16,13 @@ from xloom.cpu.kernels.sort.bitonic_sizes import MOST, padded_count
 from xloom.cpu.kernels.sort.lanes import BYTES, lanes
 from xloom.cpu.kernels.sort.records import RowPointers, row_of
 from xloom.cpu.kernels.sort.routines import network, quicksort
-from xloom.cpu.kernels.sort.rows import Rows
+from xloom.cpu.kernels.sort.rows import Rows, capacity
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
+from xloom.llvm.symbolic_dimension import greatest
 from xloom.llvm.target import Target
-from xloom.llvm.types import I1, I8, I64
+from xloom.llvm.types import I1, I8, I64, i64
 
 _STACK_BYTES = 1 << 17
 """The greatest array on the stack."""
@@ -94,11 +95,10 @@ def _short_rows(kernel: Kernel, source: Integers) -> None:
     rows, bits, kind = source.rows, source.bits, ir.IntType(source.bits)
     whole = not partitions(bits, kernel.target) or rows.size <= MOST * lanes(bits)
     function = (network if whole else quicksort)(kernel, bits)
-    with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
-        b = phase.b
-        array = allocate(b, kind, padded_count(bits, rows.size))
+    with kernel.phase(rows.count, greatest(1, _TASK // rows.size)) as phase:
+        b, begin, end = phase.b, I64(0), i64(rows.size)
+        array = allocate(b, kind, padded_count(bits, capacity(rows.size)))
         array.align = BYTES
-        begin, end = I64(0), I64(rows.size)
         with loop(b, phase.begin, phase.end, name="row") as number:
             row = source.kept(b, row_of(phase, rows, number))
             changed = source.read(b, row, array, begin, end)
@@ -119,7 +119,7 @@ def _long_rows(kernel: Kernel, source: Integers) -> None:
         b = phase.b
         if own is None:
             return Array(in_output(b, row, kind), kind)
-        first = b.mul(number, I64(rows.size))
+        first = b.mul(number, i64(rows.size))
         return Array(b.gep(phase.scratch(own), [first], inbounds=True, source_etype=kind), kind)
 
     segments = SegmentedRows(kernel, rows, quicksort(kernel, source.bits), array)
@@ -185,7 +185,7 @@ class SegmentedRows:
             array = self._row_array(phase, row_of(phase, self._rows, number), number)
             bounds = self._bounds(phase, number)
             write(b, bounds, I64(0), I64(0))
-            write(b, bounds, I64(_SEGMENTS), I64(self._rows.size))
+            write(b, bounds, I64(_SEGMENTS), i64(self._rows.size))
             # what is split is that from 0 to 4, from 0 to 2, from 2 to 4
             with loop(b, 0, 3) as step:
                 whole, last = b.icmp_unsigned("==", step, I64(0)), b.icmp_unsigned("==", step, I64(2))
@@ -214,7 +214,7 @@ class SegmentedRows:
             number, k = b.udiv(item, segments), b.urem(item, segments)
             ends = k, b.add(k, I64(1))
             if equal:
-                begin, end = (b.udiv(b.mul(n, I64(size)), segments) for n in ends)
+                begin, end = (b.udiv(b.mul(n, i64(size)), segments) for n in ends)
             else:
                 begin, end = (read(b, self._bounds(phase, number), I64, n) for n in ends)
             row = row_of(phase, self._rows, number)
