@@ -156,6 +156,16 @@ def zeros(b, arrays, i):
     b.store(ir.Constant(FLOAT, 0.0), at(b, arrays[1], i))
 
 
+def negative_zeros(b, arrays, i):
+    b.store(ir.Constant(FLOAT, -0.0), at(b, arrays[1], i))
+
+
+def exchange(b, arrays, i):
+    first, second = (read(b, array, i) for array in arrays[:2])
+    b.store(second, at(b, arrays[0], i))
+    b.store(first, at(b, arrays[1], i))
+
+
 def scalar(b, arrays, i):
     squares(b, arrays, i)
 
@@ -182,12 +192,22 @@ def test_what_becomes_vectors(body, level):
         total_in_order,
         running_total,
         a_call_of_others,
-        copies,
-        zeros,
+        exchange,
     ],
 )
 def test_what_stays(body):
     assert function(body) is None
+
+
+@pytest.mark.parametrize(("body", "called"), [(copies, "memcpy"), (zeros, "memset")])
+def test_what_the_c_library_does(body, called):
+    text = function(body) or ""
+    assert f'call void @"llvm.{called}' in text
+    assert " phi " not in text
+
+
+def test_what_is_written_is_no_zero_of_bytes():
+    assert "memset" not in (function(negative_zeros) or "")
 
 
 def test_what_is_to_stay_scalar_keeps_nothing_else_from_it():

@@ -130,7 +130,7 @@ def _check_memory(facts: LoopFacts) -> None:
     instructions = [i for i in facts.loop.instructions if id(i) not in variables.loads | variables.stores]
     for number, i in enumerate(instructions):
         if isinstance(i, kinds.StoreInstr):
-            root = _root(i.operands[1])
+            root = root_of(i.operands[1])
             if root is None or id(root) in stored:
                 raise NotPlain
             stored[id(root)] = number, i.operands[1]
@@ -139,7 +139,7 @@ def _check_memory(facts: LoopFacts) -> None:
     for number, i in enumerate(instructions):
         if not isinstance(i, kinds.LoadInstr):
             continue
-        root = _root(i.operands[0])
+        root = root_of(i.operands[0])
         if root is None:
             raise NotPlain
         if id(root) in stored:
@@ -148,7 +148,7 @@ def _check_memory(facts: LoopFacts) -> None:
                 raise NotPlain
 
 
-def _root(pointer: Any) -> ir.Value | None:
+def root_of(pointer: Any) -> ir.Value | None:
     """The array that an address is in: an argument that no other overlaps, or memory of the stack."""
     while isinstance(pointer, kinds.GEPInstr):
         pointer = pointer.operands[0]

@@ -14,6 +14,7 @@ from xloom.llvm.intrinsics import overloaded
 from xloom.llvm.masked_lanes import leading_lanes, masked_load, masked_store
 from xloom.llvm.target import Target
 from xloom.llvm.types import I64
+from xloom.llvm.vectorizer.copied_arrays import call_instead, is_copied
 from xloom.llvm.vectorizer.innermost_loops import innermost_loops
 from xloom.llvm.vectorizer.loop_facts import LoopFacts, facts_of
 from xloom.llvm.vectorizer.not_plain import NotPlain
@@ -44,7 +45,11 @@ def vectorized(functions: Iterable[ir.Function], target: Target, *, short: bool)
     except NotPlain:
         return False
     if not short and todo and all(facts.only_moves for facts in todo):
-        return False
+        if not all(map(is_copied, todo)):
+            return False
+        for facts in todo:
+            call_instead(facts, _clone)
+        return True
     for facts in todo:
         _plan(facts, target, short).rewrite()
     return True
