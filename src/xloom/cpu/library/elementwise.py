@@ -19,6 +19,8 @@ _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power
 _OF_INTEGERS = ("add", "subtract", "multiply", "maximum", "minimum", "and", "or")
 _COMPLEX = ("add", "subtract", "multiply", "divide")
 _DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
+_CALLED = (1 << 22, 1 << 10)
+"""Elements: of arrays that threads share, and of those that one does."""
 _CONVERTED = (("f32", "bf16"), ("bf16", "f32"), ("f32", "f64"), ("f64", "f32"), ("s32", "f32"), ("f32", "s32"))
 
 
@@ -40,6 +42,8 @@ def elementwise() -> Iterator[str]:
         yield _program(n, f"(f32[{n}], f32[{n}]) tuple(real, imag)", "c64", between=real + imag)
         yield _program(n, f"c64[{n}] complex(a, b)", "f32", "f32")
         yield _program(n, f"f32[{n}] select(a, b, c)", "pred", "f32", "f32")
+    for n in _CALLED:
+        yield from _calling(n)
 
 
 def _binary(n: int, dtype: str, result: str, opcode: str, attributes: str) -> Iterator[str]:
@@ -52,6 +56,15 @@ def _binary(n: int, dtype: str, result: str, opcode: str, attributes: str) -> It
             f"HloModule library\nENTRY e {{\n a = {shape} parameter(0)\n{number}"
             f" ROOT r = {result}[{n}] {opcode}({operands}){attributes}\n}}\n"
         )
+
+
+def _calling(n: int) -> Iterator[str]:
+    """One kernel on one array to three: also of others, it is what the main function does that depends on these."""
+    turned = f" t = f32[{n}] reverse(a), dimensions={{0}}\n"
+    sums = turned, f"{turned} s = f32[{n}] add(t, b)\n", f"{turned} s = f32[{n}] add(t, b)\n m = f32[{n}] add(s, c)\n"
+    for between, last in zip(sums, ("t", "s", "m"), strict=True):
+        operands = ("f32",) * (1 + between.count("add"))
+        yield _program(n, f"f32[{n}] copy({last})", *operands, between=between)
 
 
 def _program(n: int, root: str, *operands: str, between: str = "") -> str:
