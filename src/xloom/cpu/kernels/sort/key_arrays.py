@@ -7,12 +7,12 @@ order, as their places in the row are a part of what is sorted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sort.element_keys import ElementKey
+from xloom.cpu.kernels.sort.key_groups import BITS, KeyPart, groups, is_short
 from xloom.cpu.kernels.sort.keys import Key
 from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers, joined, resized, row_of
 from xloom.cpu.kernels.sort.routines import pair, quicksort
@@ -29,19 +29,8 @@ from xloom.llvm.types import I1, I32, I64, i64
 
 Memory = tuple[int | None, int] | ir.Value
 """An output, or None for scratch, and which half of the one or which of the other; or where a row's lies."""
-_BITS = 32
 _TASK = 2_000
 """Elements sorted in about 20 µs."""
-_SHORT = 1 << 13
-"""Elements of rows that need no segments."""
-
-
-class KeyPart(NamedTuple):
-    """Bits of a key, `bits` of them above the lowest `shift`."""
-
-    key: Key
-    shift: int
-    bits: int
 
 
 def sort(
@@ -59,27 +48,6 @@ def sort(
     output whose memory may have the other, an operand.
     """
     _Sort(kernel, rows, dtypes, numbers, overwritable, groups(keys), None if lent is None else lent[0]).emit()
-
-
-def is_short(rows: Rows) -> bool:
-    """True for rows that are sorted on the stack."""
-    return rows.size < _SHORT
-
-
-def groups(keys: Sequence[Key]) -> list[list[KeyPart]]:
-    """Keys side by side in 32 bits, as many as fit; the last ones first."""
-    parts = [
-        KeyPart(key, shift, min(_BITS, key.bits - shift))
-        for key in reversed(keys)
-        for shift in range(0, key.bits, _BITS)
-    ]
-    out: list[list[KeyPart]] = []
-    for part in parts:
-        if out and sum(p.bits for p in out[-1]) + part.bits <= _BITS:
-            out[-1].insert(0, part)
-        else:
-            out.append([part])
-    return out
 
 
 class _Sort:
@@ -180,7 +148,7 @@ class _Sort:
         found, numbers = (self._pointer(phase, row, array) for array in (self.keys, self.numbers))
         key = keys[0].key
         element = ElementKey.of(key) if len(keys) == 1 else None
-        plain = element is not None and element.dtype.bits == _BITS
+        plain = element is not None and element.dtype.bits == BITS
         source = b.gep(row.operands[key.operand], [row.base], inbounds=True, source_etype=I32) if plain else None
         if order is not None:
             before = self._pointer(phase, row, order)

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import PhaseBuilder
 from xloom.cpu.kernels.sort.keys import Key
-from xloom.cpu.kernels.sort.rows import Rows, capacity
+from xloom.cpu.kernels.sort.rows import INDEX_BITS, Rows, capacity
 from xloom.hlo.dtype import DType
 from xloom.llvm.element_access import load
 from xloom.llvm.element_bits import bits_type, load_bits, move, store_bits, value_of_bits
@@ -17,7 +17,6 @@ from xloom.llvm.loop import allocate
 from xloom.llvm.memory_copy import copy
 from xloom.llvm.types import I32, I64, Value, i64
 
-INDEX_BITS = 32
 _LINE = 64
 """Bytes at whose multiples copies begin."""
 

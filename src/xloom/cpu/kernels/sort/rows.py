@@ -12,6 +12,8 @@ from xloom.llvm.strided_loops import plus, times
 from xloom.llvm.symbolic_dimension import SymbolicDimension
 from xloom.llvm.types import i64
 
+INDEX_BITS = 32
+"""Those of the number of an element in its row."""
 _LEAST_CAPACITY, _CAPACITY_STEP = 64, 4
 """Elements of the least memory that serves rows of any size, and how many times as large the next is."""
 

@@ -11,8 +11,7 @@ from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.kernel_modules.form import ShapeGenericProblem, form, form_of
 from xloom.cpu.kernel_modules.kernel import STACK_SCRATCH, Kernel, kernel
 from xloom.cpu.kernels.sort.keys import Key, plain_keys
-from xloom.cpu.kernels.sort.records import INDEX_BITS, IndexedRecords, PackedRecords
-from xloom.cpu.kernels.sort.rows import Rows
+from xloom.cpu.kernels.sort.rows import INDEX_BITS, Rows
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -23,6 +22,7 @@ from xloom.llvm.target import Target
 
 if TYPE_CHECKING:
     from xloom.cpu.kernels.sort.element_keys import ElementKey
+    from xloom.cpu.kernels.sort.records import IndexedRecords, PackedRecords
 
 _NETWORK_SIZE = 512
 """The longest rows that a network sorts faster, when there are enough of them to fill its lanes."""
@@ -93,7 +93,7 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
         case _Method.RADIX:
             from xloom.cpu.kernels.sort import radix
 
-            radix.sort(kernel, _records(_known(p), max(64, IndexedRecords.bits(p.keys))))
+            radix.sort(kernel, _radix_records(_known(p)))
         case _Method.MERGE:
             from xloom.cpu.kernels.sort import merge
 
@@ -201,7 +201,7 @@ def _element_key(p: _Problem, target: Target) -> ElementKey | None:
     if not single or p.rows.stride != 1 or not target.packs_lanes():
         return None
     from xloom.cpu.kernels.sort.element_keys import ElementKey
-    from xloom.cpu.kernels.sort.vectors import sorts
+    from xloom.cpu.kernels.sort.vector_rows import sorts
 
     key = ElementKey.of(p.keys[0])
     return key if key and sorts(p.rows, key.dtype.bits, target) else None
@@ -211,8 +211,8 @@ def _in_pairs(rows: Rows, keys: list[Key], target: Target) -> bool:
     """True for long rows that vectors sort by some keys, or parts of such, of 32 bits."""
     if rows.stride != 1 or sum(k.bits for k in keys) <= _LEAST_KEY or not target.packs_lanes():
         return False
-    from xloom.cpu.kernels.sort.key_arrays import groups
-    from xloom.cpu.kernels.sort.vectors import is_short
+    from xloom.cpu.kernels.sort.key_groups import groups
+    from xloom.cpu.kernels.sort.vector_rows import is_short
 
     passes = len(groups(keys))
     short = rows.size < _LEAST_IN_PAIRS if passes > 1 else is_short(rows, 64, in_output=True)
@@ -220,12 +220,28 @@ def _in_pairs(rows: Rows, keys: list[Key], target: Target) -> bool:
 
 
 def _indexed(p: _Problem) -> IndexedRecords:
+    from xloom.cpu.kernels.sort.records import IndexedRecords
+
     return IndexedRecords(p.rows, p.dtypes, p.keys, p.numbers, p.overwritable)
 
 
 def _records(p: _Problem, most: int) -> PackedRecords | IndexedRecords:
     """Those that hold all operands where they need no more bits than `most`."""
+    from xloom.cpu.kernels.sort.records import PackedRecords
+
     return PackedRecords(p.rows, p.dtypes, p.keys, p.numbers) if PackedRecords.bits(p.dtypes) <= most else _indexed(p)
+
+
+def _radix_records(p: _Problem) -> PackedRecords | IndexedRecords:
+    from xloom.cpu.kernels.sort.records import IndexedRecords
+
+    return _records(p, max(64, IndexedRecords.bits(p.keys)))
+
+
+def _is_packed(records: PackedRecords | IndexedRecords) -> bool:
+    from xloom.cpu.kernels.sort.records import PackedRecords
+
+    return isinstance(records, PackedRecords)
 
 
 def unread_operands(instruction: Instruction) -> frozenset[int]:
@@ -253,7 +269,7 @@ def _reads_first(p: _Problem, method: _Method, target: Target) -> bool:
     """
     match method:
         case _Method.ELEMENTS:
-            from xloom.cpu.kernels.sort.vectors import is_short
+            from xloom.cpu.kernels.sort.vector_rows import is_short
 
             key = _element_key(p, target)
             assert key is not None
@@ -261,22 +277,22 @@ def _reads_first(p: _Problem, method: _Method, target: Target) -> bool:
         case _Method.NETWORK:
             return True
         case _Method.PAIRS:
-            from xloom.cpu.kernels.sort.key_arrays import is_short
+            from xloom.cpu.kernels.sort.key_groups import is_short
 
             return is_short(p.rows)
         case _Method.NUMBERED:
-            from xloom.cpu.kernels.sort.vectors import is_short
+            from xloom.cpu.kernels.sort.vector_rows import is_short
 
             return p.rows.stride == 1 and is_short(p.rows, 64, in_output=False)
         case _Method.RADIX:
             from xloom.cpu.kernels.sort.radix import is_short
 
-            records = _records(p, max(64, IndexedRecords.bits(p.keys)))
-            return (isinstance(records, PackedRecords) or p.rows.stride == 1) and is_short(records)
+            records = _radix_records(p)
+            return (_is_packed(records) or p.rows.stride == 1) and is_short(records)
         case _Method.MERGE:
             from xloom.cpu.kernels.sort.merge import is_short
 
-            return (isinstance(_records(p, _WIDEST), PackedRecords) or p.rows.stride == 1) and is_short(p.rows)
+            return (_is_packed(_records(p, _WIDEST)) or p.rows.stride == 1) and is_short(p.rows)
 
 
 def _lent(p: _Problem) -> tuple[int, int] | None:
@@ -284,7 +300,7 @@ def _lent(p: _Problem) -> tuple[int, int] | None:
 
     Only where what else that takes fits the stack.
     """
-    from xloom.cpu.kernels.sort.key_arrays import groups, is_short
+    from xloom.cpu.kernels.sort.key_groups import groups, is_short
 
     if is_short(p.rows) or len(groups(p.keys)) == 1 or 8 * p.rows.count * p.rows.size > STACK_SCRATCH:
         return None

@@ -17,21 +17,13 @@ from xloom.cpu.kernels.sort.lanes import BYTES, lanes
 from xloom.cpu.kernels.sort.records import RowPointers, row_of
 from xloom.cpu.kernels.sort.routines import network, quicksort
 from xloom.cpu.kernels.sort.rows import Rows, capacity
+from xloom.cpu.kernels.sort.vector_rows import SEGMENTS, is_short, partitions
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
 from xloom.llvm.symbolic_dimension import greatest
-from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I8, I64, i64
 
-_STACK_BYTES = 1 << 17
-"""The greatest array on the stack."""
-_MANY_STACK_BYTES = 1 << 18
-"""The same where there are rows enough for all threads."""
-_SEGMENTS = 4
-"""Of a long row, for threads to share."""
-_LEAST_ELEMENTS = 16
-"""In the shortest rows that leave few lanes of vectors idle."""
 _TASK = 4_000
 """Elements sorted in about 20 µs."""
 
@@ -73,24 +65,6 @@ def sort(kernel: Kernel, source: Integers) -> None:
         _long_rows(kernel, source)
 
 
-def sorts(rows: Rows, bits: int, target: Target) -> bool:
-    """True for rows of elements that vectors of the target sort sooner than others do: narrow ones on the stack."""
-    if rows.size < max(_LEAST_ELEMENTS, lanes(bits)):
-        return False
-    return partitions(bits, target) or (target.moves_lanes(bits) and is_short(rows, bits, in_output=True))
-
-
-def partitions(bits: int, target: Target) -> bool:
-    """True for integers of so many bits that vectors of the target part sooner than others: those of a byte are few."""
-    return bits > 8 and target.packs_lanes(bits)
-
-
-def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
-    """True for rows of integers that are sorted on the stack: each is read as a whole before it is written."""
-    most = _MANY_STACK_BYTES if rows.count >= 2 * _SEGMENTS and not in_output else _STACK_BYTES
-    return rows.size * bits // 8 <= most
-
-
 def _short_rows(kernel: Kernel, source: Integers) -> None:
     rows, bits, kind = source.rows, source.bits, ir.IntType(source.bits)
     whole = not partitions(bits, kernel.target) or rows.size <= MOST * lanes(bits)
@@ -123,7 +97,7 @@ def _long_rows(kernel: Kernel, source: Integers) -> None:
         return Array(b.gep(phase.scratch(own), [first], inbounds=True, source_etype=kind), kind)
 
     segments = SegmentedRows(kernel, rows, quicksort(kernel, source.bits), array)
-    flags = kernel.add_scratch(rows.count * _SEGMENTS)
+    flags = kernel.add_scratch(rows.count * SEGMENTS)
     with segments.equal() as segment:
         b = segment.phase.b
         changed = source.read(b, segment.row, segment.array.pointer, segment.begin, segment.end)
@@ -131,8 +105,8 @@ def _long_rows(kernel: Kernel, source: Integers) -> None:
     segments.split()
     with segments.sorted() as segment:
         phase, b = segment.phase, segment.phase.b
-        flag = b.gep(phase.scratch(flags), [b.mul(segment.number, I64(_SEGMENTS))], inbounds=True, source_etype=I8)
-        together = ir.IntType(8 * _SEGMENTS)
+        flag = b.gep(phase.scratch(flags), [b.mul(segment.number, I64(SEGMENTS))], inbounds=True, source_etype=I8)
+        together = ir.IntType(8 * SEGMENTS)
         changed = b.icmp_unsigned("!=", b.load(flag, typ=together, align=1), together(0))
         source.write(b, segment.row, segment.array.pointer, segment.begin, segment.end, changed)
 
@@ -172,7 +146,7 @@ class SegmentedRows:
         array: Callable[[PhaseBuilder, RowPointers, ir.Value], Array],
     ):
         self._kernel, self._rows, self._function, self._row_array = kernel, rows, function, array
-        self._split = kernel.add_scratch(rows.count * (_SEGMENTS + 1) * 8)
+        self._split = kernel.add_scratch(rows.count * (SEGMENTS + 1) * 8)
 
     def equal(self) -> AbstractContextManager[RowSegment]:
         """A phase over equal segments of all rows."""
@@ -185,7 +159,7 @@ class SegmentedRows:
             array = self._row_array(phase, row_of(phase, self._rows, number), number)
             bounds = self._bounds(phase, number)
             write(b, bounds, I64(0), I64(0))
-            write(b, bounds, I64(_SEGMENTS), i64(self._rows.size))
+            write(b, bounds, I64(SEGMENTS), i64(self._rows.size))
             # what is split is that from 0 to 4, from 0 to 2, from 2 to 4
             with loop(b, 0, 3) as step:
                 whole, last = b.icmp_unsigned("==", step, I64(0)), b.icmp_unsigned("==", step, I64(2))
@@ -208,8 +182,8 @@ class SegmentedRows:
 
     @contextmanager
     def _each(self, equal: bool) -> Iterator[RowSegment]:
-        size, segments = self._rows.size, I64(_SEGMENTS)
-        with self._kernel.phase(self._rows.count * _SEGMENTS) as phase, loop(phase.b, phase.begin, phase.end) as item:
+        size, segments = self._rows.size, I64(SEGMENTS)
+        with self._kernel.phase(self._rows.count * SEGMENTS) as phase, loop(phase.b, phase.begin, phase.end) as item:
             b = phase.b
             number, k = b.udiv(item, segments), b.urem(item, segments)
             ends = k, b.add(k, I64(1))
@@ -221,5 +195,5 @@ class SegmentedRows:
             yield RowSegment(phase, item, number, row, self._row_array(phase, row, number), begin, end)
 
     def _bounds(self, phase: PhaseBuilder, number: ir.Value) -> ir.Value:
-        offset = phase.b.mul(number, I64(_SEGMENTS + 1))
+        offset = phase.b.mul(number, I64(SEGMENTS + 1))
         return phase.b.gep(phase.scratch(self._split), [offset], inbounds=True, source_etype=I64)
