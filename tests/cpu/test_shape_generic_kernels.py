@@ -21,6 +21,7 @@ from xloom.cpu.library import programs, reductions
 from xloom.cpu.loops.lowering import Lowering
 from xloom.llvm import jit
 from xloom.llvm.symbolic_dimension import SymbolicDimensions, divides, greatest, if_less, least
+from xloom.llvm.target import process_target
 
 SIZE = st.integers(16, 90) | st.sampled_from([128, 256, 257, 300])
 
@@ -429,3 +430,68 @@ def test_rows_that_are_left_of_eight_are_reduced_too():
     for rows in (65, 66, 71, 72, 1033):
         for opcode in ("add", "maximum"):
             assert agrees(reduction_of(f"{rows},70", "0", opcode))
+
+
+def sort(dims: str, along: int, keys: int, result: str = "ROOT ") -> xl.Module:
+    """By the first of two arrays or both, the second falling, with the elements' numbers; or these alone."""
+    more = "" if result else f"ROOT numbers = s32[{dims}] get-tuple-element(c), index=2\n"
+    shapes = f"f32[{dims}], s32[{dims}], s32[{dims}]"
+    return xl.parse(f"""HloModule m
+    less {{
+      p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      r = s32[] parameter(2)
+      s = s32[] parameter(3)
+      i = s32[] parameter(4)
+      j = s32[] parameter(5)
+      first = pred[] compare(p, q), direction=LT, type=TOTALORDER
+      same = pred[] compare(p, q), direction=EQ, type=TOTALORDER
+      second = pred[] compare(r, s), direction=GT
+      both = pred[] select(same, second, first)
+      ROOT less = pred[] copy({"first" if keys == 1 else "both"})
+    }}
+    ENTRY e {{
+      a = f32[{dims}] parameter(0)
+      b = s32[{dims}] parameter(1)
+      n = s32[{dims}] iota(), iota_dimension={along}
+      {result}c = ({shapes}) sort(a, b, n), dimensions={{{along}}}, is_stable=true, to_apply=less
+      {more}
+    }}""")
+
+
+def sorts_as_numpy(shape: tuple[int, int], along: int, keys: int, result: str = "ROOT ") -> None:
+    rng = np.random.default_rng(shape)
+    a = rng.integers(0, 9, shape).astype(np.float32)
+    b = rng.integers(0, 9, shape).astype(np.int32)
+    found = xl.compile(sort("{},{}".format(*shape), along, keys, result))(a, b)
+    order = np.lexsort((-b, a) if keys == 2 else (a,), axis=along)
+    if not result:
+        np.testing.assert_array_equal(found, order)
+        return
+    wanted = np.take_along_axis(a, order, along), np.take_along_axis(b, order, along), order
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("first", "others", "along", "keys"),
+    [
+        ((9, 300), [(40, 999), (1, 400)], 1, 2),
+        ((3, 9000), [(5, 12_001), (1, 20_000)], 1, 1),
+        ((3, 9000), [(5, 12_001)], 1, 2),
+        ((9, 40), [(21, 64), (800, 33)], 1, 1),
+        ((30, 24), [(64, 31), (17, 9)], 0, 1),
+        ((300, 24), [(900, 31), (600, 7)], 0, 1),
+    ],
+)
+def test_sorts_of_rows_of_other_lengths_and_numbers(emitted, first, others, along, keys):
+    for shape in (first, *others):
+        sorts_as_numpy(shape, along, keys)
+    if process_target().packs_lanes():
+        assert emitted.count("sort") == 1
+
+
+def test_a_sort_of_which_only_the_numbers_are_wanted_is_another(emitted):
+    sorts_as_numpy((9, 300), 1, 1)
+    sorts_as_numpy((11, 400), 1, 1, "")
+    assert emitted.count("sort") == 2

@@ -29,8 +29,10 @@ _CANONICAL = """
 def sorts() -> Iterator[str]:
     """The HLO text of each."""
     for dtype, length in product(_KEYS, _LENGTHS):
-        for direction, numbers in product(("LT", "GT"), ((), ("s32",))):
-            yield _sort((dtype,), (), numbers, *_rows(length), direction)
+        for direction in ("LT", "GT"):
+            yield _sort((dtype,), (), (), *_rows(length), direction)
+            for only in (False, True):
+                yield _sort((dtype,), (), ("s32",), *_rows(length), direction, only_numbers=only)
     for dtype, length, numbers in product(_KEYS, _COLUMNS, ((), ("s32",))):
         yield _sort((dtype,), (), numbers, f"{length},{_ROWS}", 0)
     for dtype, length in product((*_USUAL, "s64"), _LENGTHS):
@@ -48,9 +50,19 @@ def _rows(length: int) -> tuple[str, int]:
 
 
 def _sort(
-    keys: Sequence[str], others: Sequence[str], numbers: Sequence[str], dims: str, along: int, direction: str = "LT"
+    keys: Sequence[str],
+    others: Sequence[str],
+    numbers: Sequence[str],
+    dims: str,
+    along: int,
+    direction: str = "LT",
+    *,
+    only_numbers: bool = False,
 ) -> str:
-    """Of keys, the first decisive, with `others`, and with the elements' numbers of types `numbers`."""
+    """Of keys, the first decisive, with `others`, and with the elements' numbers of types `numbers`.
+
+    With `only_numbers` the last of these are the result.
+    """
     dtypes = (*keys, *others, *numbers)
     parameters = "".join(
         f" {name}{k} = {dtype}[] parameter({2 * k + n})\n"
@@ -62,17 +74,17 @@ def _sort(
         for dtype in dict.fromkeys(keys)
         if "f" in dtype
     )
-    region, root = "", ""
+    region, compared = "", ""
     for k, dtype in reversed(list(enumerate(keys))):
         names, kind = f"p{k}, q{k}", ""
         if "f" in dtype:
             region += "".join(_CANONICAL.format(f"{name}{k}", dtype) for name in "pq") + "\n"
             names, kind = f"cp{k}, cq{k}", ", type=TOTALORDER"
         region += f" less{k} = pred[] compare({names}), direction={direction}{kind}\n"
-        if root:
+        if compared:
             region += f" same{k} = pred[] compare({names}), direction=EQ{kind}\n"
-            region += f" both{k} = pred[] select(same{k}, {root}, less{k})\n"
-        root = f"both{k}" if root else f"less{k}"
+            region += f" both{k} = pred[] select(same{k}, {compared}, less{k})\n"
+        compared = f"both{k}" if compared else f"less{k}"
     arrays = [f"{dtype}[{dims}]" for dtype in dtypes]
     given = len(dtypes) - len(numbers)
     made = "".join(
@@ -81,8 +93,11 @@ def _sort(
     )
     shape = arrays[0] if len(arrays) == 1 else f"({', '.join(arrays)})"
     operands = ", ".join(f"a{k}" for k in range(len(arrays)))
+    root, result = "ROOT ", ""
+    if only_numbers:
+        root, result = "", f" ROOT r = {arrays[-1]} get-tuple-element(c), index={given}\n"
     return (
-        f"HloModule library\nless {{\n{parameters}{constants}{region} ROOT r = pred[] copy({root})\n}}\n"
-        f"ENTRY e {{\n{made} ROOT c = {shape} sort({operands}), dimensions={{{along}}}, is_stable=true,"
-        " to_apply=less\n}\n"
+        f"HloModule library\nless {{\n{parameters}{constants}{region} ROOT r = pred[] copy({compared})\n}}\n"
+        f"ENTRY e {{\n{made} {root}c = {shape} sort({operands}), dimensions={{{along}}}, is_stable=true,"
+        f" to_apply=less\n{result}}}\n"
     )
