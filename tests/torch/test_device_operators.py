@@ -309,3 +309,25 @@ def test_linear_has_derivatives_in_forward_mode():
     before = METRICS.operators
     model[0](x.to("xla"))
     assert METRICS.operators == before + 1
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
+def test_gradients_of_mean_losses_of_nothing(loss):
+    assert_as_on_cpu(loss, normal(0, 3).requires_grad_(), normal(0, 3))
+    x = normal(0, 3).requires_grad_()
+    torch.compile(loss, backend="xloom")(x, normal(0, 3)).backward()
+    assert x.grad is not None and x.grad.shape == (0, 3)
+
+
+def test_gradient_of_a_multilabel_loss_of_nothing():
+    targets = torch.zeros(0, 3, dtype=torch.long)
+    assert_as_on_cpu(
+        lambda x: F.multilabel_margin_loss(x, targets.to(x.device), reduction="none"), normal(0, 3).requires_grad_()
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_gradients_of_digamma_at_its_poles(dtype):
+    assert_as_on_cpu(
+        lambda x: torch.polygamma(1, x), torch.tensor([-1, -3, 0, -2.5, 2, -7], dtype=dtype), tolerance=2e-2
+    )

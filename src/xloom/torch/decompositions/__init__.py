@@ -20,6 +20,7 @@ FAMILIES = (
     "histogram",
     "jagged",
     "linear_cross_entropy",
+    "mean_losses",
     "places",
     "pseudo_inverse",
     "segment_reduce",

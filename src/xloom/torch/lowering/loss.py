@@ -69,7 +69,7 @@ def multilabel_margin_loss_backward(g: Graph, grad_output, x, target, reduction:
     own = x.shape.dtype
     flat = x.shape.rank < 2
     rows = x.shape.dims[0] if not flat else 1
-    classes = x.shape.size // rows
+    classes = x.shape.dims[-1] if x.shape.rank else 1
     wide = g.reshape_to(g.widened(x), (rows, classes))
     target = g.reshape_to(g.cast(target, dt.s64), (rows, classes))
     negative = g.reshape_to(

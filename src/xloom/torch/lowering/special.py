@@ -9,11 +9,12 @@ from typing import Any
 import mpmath
 
 from xloom.hlo import dtype as dt
+from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.chebyshev import pieces, polynomial, series
 from xloom.torch.lowering.graph import Graph, Value
 from xloom.torch.lowering.loops import repeated
-from xloom.torch.lowering.promotion import float_type
+from xloom.torch.lowering.promotion import compute_type, float_type
 from xloom.torch.lowering.registry import lowers
 
 _INF, _NAN = float("inf"), float("nan")
@@ -153,6 +154,13 @@ def _sine_pi(g: Graph, x: Instruction) -> Instruction:
     return g.select(odd, g.negate(value), value)
 
 
+def _sine_near_poles(g: Graph, x: Instruction, computed: DType) -> Instruction:
+    """sin(pi x); of integers, as on torch's CPU, what is left of it where pi x is rounded to `computed`."""
+    whole = g.compare(g.floor(x), x, direction="EQ")
+    rounded = g.cast(times(g, g.cast(x, computed), math.pi), dt.f64)
+    return g.select(whole, g.sine(rounded), _sine_pi(g, x))
+
+
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _SHIFT = 8
 
@@ -253,7 +261,7 @@ def polygamma(g: Graph, n: int, x):
         mirrored = less(g, wide, 0.5)
         y = g.select(mirrored, g.subtract(g.full_like(wide, 1), wide), wide)
         value = zeta(g, g.full_like(wide, 2), y)
-        ratio = g.divide(g.full_like(wide, math.pi), _sine_pi(g, wide))
+        ratio = g.divide(g.full_like(wide, math.pi), _sine_near_poles(g, wide, compute_type(dtype)))
         return g.cast(g.select(mirrored, g.subtract(g.multiply(ratio, ratio), value), value), dtype)
     return g.cast(times(g, zeta(g, g.full_like(wide, n + 1), wide), factor), dtype)
 
