@@ -338,6 +338,27 @@ def terms_of_sums():
     np.testing.assert_allclose(*found, rtol=2e-5, atol=1e-4)
 
 
+def parts_as_terms():
+    """A part that becomes a term of a sum stays where it is, among zeros: nothing is sent."""
+    found = []
+    for mesh in meshes():
+        with jax.set_mesh(Mesh(mesh.devices, ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)):
+            for source, target in [
+                (P("x"), P(unreduced={"x"})),
+                (P(None, "x"), P(unreduced={"x"})),
+                (P("x", "y"), P(None, "y", unreduced={"x"})),
+                (P(("x", "y")), P("x", unreduced={"y"})),
+                (P("y", "x"), P(unreduced={"x", "y"})),
+                (P(), P(unreduced={"x"})),
+            ]:
+                terms = jax.jit(lambda x: x, out_shardings=target)
+                array = jax.device_put(X, source)
+                assert "all-gather(" not in (terms.lower(array).compile().as_text() or "")
+                found.append([np.asarray(shard.data) for shard in terms(array).addressable_shards])
+    ours, wanted = found[: len(found) // 2], found[len(found) // 2 :]
+    np.testing.assert_equal(ours, wanted)
+
+
 def callbacks_of_parts():
     for mesh in meshes((8,), ("x",)):
         seen = []

@@ -170,6 +170,8 @@ class Emitter:
         if part.tiles == wanted:
             return part
         part = self._settled(part, tuple(f for f in part.tiles.unreduced if f not in wanted.unreduced))
+        for dim in range(len(part.tiles.dims)):
+            part = self._spread(part, dim, wanted.unreduced)
         missing = tuple(f for f in wanted.unreduced if f not in part.tiles.unreduced)
         part = self._cut(part, wanted)
         return self._unreduced(part, missing) if missing else part
@@ -182,6 +184,25 @@ class Emitter:
             if factors
             else part
         )
+
+    def _spread(self, part: PartitionedValue, dim: int, terms: Factors) -> PartitionedValue:
+        """Where the last cuts of a dimension become terms of a sum: each part stays where it is, among zeros."""
+        own = part.tiles.dims[dim]
+        kept = len(own)
+        while kept and own[kept - 1] in terms:
+            kept -= 1
+        factors = own[kept:]
+        if not factors:
+            return part
+        dims = list(part.shape.dims)
+        zero = self.constant(array_shape(s32, ()), 0)
+        starts = [zero] * len(dims)
+        starts[dim] = self.offset(factors, dims[dim])
+        dims[dim] *= extent(factors)
+        shape = array_shape(part.shape.dtype, dims)
+        value = self.make("dynamic-update-slice", shape, [self.splat(shape, 0), part.value, *starts])
+        tiles = part.tiles.with_dim(dim, own[:kept])
+        return PartitionedValue(value, Tiles(tiles.dims, tiles.unreduced + factors))
 
     def _unreduced(self, part: PartitionedValue, factors: Factors) -> PartitionedValue:
         """Makes a value the sum of terms, of which all but one are zero."""
