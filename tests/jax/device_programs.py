@@ -344,12 +344,12 @@ def parts_as_terms():
     for mesh in meshes():
         with jax.set_mesh(Mesh(mesh.devices, ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)):
             for source, target in [
-                (P("x"), P(unreduced={"x"})),
-                (P(None, "x"), P(unreduced={"x"})),
-                (P("x", "y"), P(None, "y", unreduced={"x"})),
-                (P(("x", "y")), P("x", unreduced={"y"})),
-                (P("y", "x"), P(unreduced={"x", "y"})),
-                (P(), P(unreduced={"x"})),
+                (P("x"), P(unreduced=frozenset({"x"}))),
+                (P(None, "x"), P(unreduced=frozenset({"x"}))),
+                (P("x", "y"), P(None, "y", unreduced=frozenset({"x"}))),
+                (P(("x", "y")), P("x", unreduced=frozenset({"y"}))),
+                (P("y", "x"), P(unreduced=frozenset({"x", "y"}))),
+                (P(), P(unreduced=frozenset({"x"}))),
             ]:
                 terms = jax.jit(lambda x: x, out_shardings=target)
                 array = jax.device_put(X, source)

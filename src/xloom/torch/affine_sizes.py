@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from xloom.errors import LoweringError
-from xloom.torch.size_bounds import bound_of, samples_of
+from xloom.torch.size_bounds import SMALLEST, bound_of, samples_of
 
 Program = TypeVar("Program")
 
@@ -35,6 +35,8 @@ class Formula(Generic[Program]):
     def __init__(self, place: int, scale: np.ndarray, offset: np.ndarray):
         self.place, self.scale, self.offset = place, scale, offset
         self.programs: dict[int, Program | None] = {}
+        self.smallest = SMALLEST
+        """The smallest bound."""
         self.first: int | None = None
         self.serves_several = False
         """Whether more than its first size has come up."""
@@ -46,6 +48,10 @@ class Formula(Generic[Program]):
     def size(self, numbers: np.ndarray) -> int:
         """The size that they are of."""
         return int(numbers[self.place])
+
+    def bound(self, size: int) -> int:
+        """The bound of the program that a size runs in."""
+        return bound_of(size, self.smallest)
 
     def fits(self, numbers: np.ndarray) -> bool:
         """Whether it gives these."""
@@ -79,7 +85,7 @@ class Formula(Generic[Program]):
         scale, offset = self.scale[:dims], self.offset[:dims]
         if (scale < 0).any():
             raise LoweringError("an array becomes smaller where another one becomes larger", hint=OTHERWISE)
-        nominal, smallest, _ = samples_of(bound_of(size))
+        nominal, smallest, _ = samples_of(self.bound(size), self.smallest)
         # where sizes end, what takes a part of an array takes all of it
         bound = nominal if most >= nominal else most - (size < most)
         first = smallest - nominal + bound

@@ -16,7 +16,6 @@ from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.fx_graph import Translated, translate
 from xloom.torch.metrics import METRICS
 from xloom.torch.resized_graph import ResizedGraph
-from xloom.torch.size_bounds import bound_of
 from xloom.torch.size_symbols import SizeSymbols
 
 PROGRAMS = 32
@@ -96,7 +95,7 @@ class DynamicGraph:
 
     def _of(self, formula: Formula[ResizedGraph], numbers: np.ndarray, arguments: Sequence[Any]) -> ResizedGraph | None:
         size = formula.size(numbers)
-        bound = bound_of(size)
+        bound = formula.bound(size)
         if bound not in formula.programs:
             try:
                 formula.programs[bound] = ResizedGraph(

@@ -26,7 +26,7 @@ from xloom.torch.lazy.recording.trace import Node, Trace
 from xloom.torch.lazy.recording.trace_program import TraceProgram, argument_shapes, build
 from xloom.torch.lazy.runtime import device_client
 from xloom.torch.metrics import METRICS
-from xloom.torch.size_bounds import bound_of
+from xloom.torch.size_bounds import FEW, SMALLEST_OF_FEW, bound_of
 
 FAMILIES = 512
 """How many structures of paths are remembered; the least recently used one goes."""
@@ -95,9 +95,12 @@ def find(trace: Trace, wanted: tuple[int, ...]) -> OfOneSize | None:
     if formula is None:
         return None
     size = formula.size(found.numbers)
-    bound = bound_of(size)
+    of_sizes = _Path(path, wanted, formula, found.dims)
+    if not formula.programs and of_sizes.is_cheap(bound_of(size, SMALLEST_OF_FEW)):
+        formula.smallest = SMALLEST_OF_FEW
+    bound = formula.bound(size)
     if bound not in formula.programs:
-        formula.programs[bound] = _compiled(trace, _Path(path, wanted, formula, found.dims), size)
+        formula.programs[bound] = _compiled(trace, of_sizes, size)
     program = formula.programs[bound]
     return OfOneSize(wanted, program, size) if program is not None and program.least <= size <= program.bound else None
 
@@ -119,6 +122,16 @@ class _Path(NamedTuple):
         verify(module)
         return module
 
+    def is_cheap(self, bound: int) -> bool:
+        """Whether little is computed for sizes up to a bound, where they have one."""
+        try:
+            module = self.module(bound)
+        except _ERRORS:
+            return False
+        entry = module.entry.instructions
+        repeats = any(i.opcode in ("while", "custom-call") for i in entry)
+        return not repeats and sum(i.shape.size for i in entry if i.shape.is_array) <= FEW
+
     def largest(self, size: int, bound: int) -> int:
         """The largest size up to a bound that there is, from one that there is: memory may have been made for it."""
         least, most, middle = size, bound, bound
@@ -139,7 +152,7 @@ _ERRORS = (XloomError, NeedsConstants, RuntimeError, ValueError, IndexError, Typ
 def _compiled(trace: Trace, path: _Path, size: int) -> SizedProgram | None:
     try:
         least, most = path.formula.same_signs(path.formula.at(size))
-        most = path.largest(size, min(most, bound_of(size)))
+        most = path.largest(size, min(most, path.formula.bound(size)))
         sizes = path.formula.samples(size, path.dims, least, most)
         samples = [(s, path.module(s)) for s in sizes]
         _refuse_drawn([module for _, module in samples])
