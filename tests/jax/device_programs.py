@@ -349,6 +349,7 @@ def parts_as_terms():
                 (P("x", "y"), P(None, "y", unreduced=frozenset({"x"}))),
                 (P(("x", "y")), P("x", unreduced=frozenset({"y"}))),
                 (P("y", "x"), P(unreduced=frozenset({"x", "y"}))),
+                (P(("y", "x")), P(unreduced=frozenset({"x", "y"}))),
                 (P(), P(unreduced=frozenset({"x"}))),
             ]:
                 terms = jax.jit(lambda x: x, out_shardings=target)

@@ -174,7 +174,9 @@ class Emitter:
             part = self._spread(part, dim, wanted.unreduced)
         missing = tuple(f for f in wanted.unreduced if f not in part.tiles.unreduced)
         part = self._cut(part, wanted)
-        return self._unreduced(part, missing) if missing else part
+        part = self._unreduced(part, missing) if missing else part
+        # in whichever order they came, what each device has is the same
+        return PartitionedValue(part.value, Tiles(part.tiles.dims, wanted.unreduced))
 
     def _settled(self, part: PartitionedValue, factors: Factors) -> PartitionedValue:
         """Adds the terms that the devices have which differ in the factors."""
