@@ -56,6 +56,22 @@ def control_flow():
     same(jax.jit(lambda x: lax.cond(x > 0, lambda y: y + 1, lambda y: y - 1, x))(3), 4)
 
 
+def gradients_of_few_layers():
+    """The loop over them goes downwards, and stores vectors that are loaded together: LLVM failed at that."""
+    weights = np.sin(np.arange(64, dtype=np.float32)).reshape(4, 4, 4)
+    inputs = jnp.asarray(np.cos(np.arange(16, dtype=np.float32)).reshape(2, 2, 4), jnp.bfloat16)
+
+    def loss(weights, x):
+        return lax.scan(lambda x, each: (x @ each.astype(jnp.bfloat16), None), x, weights)[0].sum()
+
+    def step(total, x):
+        return total + jax.grad(loss)(weights, x), None
+
+    found = jax.jit(lambda inputs: lax.scan(step, jnp.zeros_like(weights), inputs)[0])(inputs)
+    each = [jax.jit(jax.grad(loss))(weights, x) for x in inputs]
+    np.testing.assert_allclose(np.asarray(found), np.asarray(each[0] + each[1]), rtol=0.02, atol=0.02)
+
+
 def layouts():
     x = jnp.arange(24.0).reshape(2, 3, 4)
     device = jax.sharding.SingleDeviceSharding(jax.devices()[0])

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from xloom.llvm.intrinsics import overloaded
 from xloom.llvm.symbolic_dimension import SymbolicDimension
 from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I32, I64, POINTER, i64
@@ -121,11 +122,21 @@ def loop(
     b.position_at_end(done)
 
 
-def allocate(b: ir.IRBuilder, kind: ir.Type, count: int | None = None, name: str = "") -> ir.Value:
-    """Stack memory of one `kind`, or of `count`, made once at the function's entry."""
+def allocate(
+    b: ir.IRBuilder, kind: ir.Type, count: int | None = None, name: str = "", *, in_parts: bool = False
+) -> ir.Value:
+    """Stack memory of one `kind`, or of `count`, made once at the function's entry.
+
+    `in_parts` is for what several loops write, whose steps may go downwards. Of vectors that are stored in another
+    order than they lie in memory, and loaded as a longer one, LLVM 22 makes a value that it uses before it is defined,
+    and then fails; but not of memory that is said to live.
+    """
     entry = b.function.entry_basic_block
     with b.goto_block(entry):
         b.position_at_start(entry)
         slot = b.alloca(kind if count is None else ir.ArrayType(kind, count), name=name)
-    slot.type = POINTER  # loads and stores say what they are of
+        slot.type = POINTER  # loads and stores say what they are of
+        if in_parts:
+            b.position_after(slot)
+            overloaded(b, "lifetime.start", [POINTER], ir.VoidType(), [slot])
     return slot

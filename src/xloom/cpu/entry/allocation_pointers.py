@@ -124,6 +124,6 @@ class AllocationPointers:
             address.indices = [I64(allocation.offset)]
 
     def _on_stack(self, nbytes: int) -> ir.Value:
-        array = allocate(self._b, I8, nbytes)
+        array = allocate(self._b, I8, nbytes, in_parts=True)
         array.align = ALIGNMENT
         return array

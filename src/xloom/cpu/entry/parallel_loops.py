@@ -147,7 +147,7 @@ def _emit_iterations(inner: EntryBuilder, task: ir.Function, found: ParallelLoop
             arena = b.call(reserve, [I64(ALIGNMENT), I64(nbytes)])
         b.call(inner.declared("free", ir.FunctionType(VOID, [POINTER])), [arena])
     else:
-        arena = allocate(b, I8, nbytes)
+        arena = allocate(b, I8, nbytes, in_parts=True)
         arena.align = ALIGNMENT
     memory.place_in(arena)
     b.ret_void()
