@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from xloom.torch import metrics
 from xloom.torch.compiled_graph import CompiledGraph
-from xloom.torch.size_bounds import bound_of, samples_of
+from xloom.torch.size_bounds import SMALLEST_OF_FEW, bound_of, samples_of
 
 SIZES = (9, 10, 13, 16)
 
@@ -167,3 +167,11 @@ def test_bounds_waste_a_quarter_at_most():
         assert size <= bound <= max(8, size * 5 / 4 + 8 * (size < 32))
         sizes = samples_of(bound)
         assert len(set(sizes)) == 3 and all(bound_of(s) == bound for s in sizes) and sizes[0] == bound
+
+
+def test_bounds_of_programs_that_compute_little_are_further_apart():
+    bounds = {bound_of(size, SMALLEST_OF_FEW) for size in range(2, 321)}
+    assert bounds == {8, 64, 128, 192, 256, 320}
+    for bound in bounds:
+        sizes = samples_of(bound, SMALLEST_OF_FEW)
+        assert len(set(sizes)) == 3 and all(bound_of(s, SMALLEST_OF_FEW) == bound for s in sizes)
