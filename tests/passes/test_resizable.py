@@ -53,6 +53,20 @@ PROGRAMS = {
   s = f32[2] reduce(e, zero), dimensions={1}, to_apply=add
   sb = f32[2,<n>] broadcast(s), dimensions={0}
   ROOT r = f32[2,<n>] divide(e, sb) }""",
+    "products by groups": """ENTRY e { x = f32[<n>,4] parameter(0)
+  w = f32[3,4,5] parameter(1)
+  two = s32[2] constant({2, 3})
+  k = s32[] constant(<n-5>)
+  rest = s32[1] reshape(k)
+  counts = s32[3] concatenate(two, rest), dimensions={0}
+  ROOT r = f32[<n>,5] ragged-dot(x, w, counts), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0} }""",
+    "gradients by groups": """ENTRY e { x = f32[<n>,4] parameter(0)
+  y = f32[<n>,5] parameter(1)
+  two = s32[2] constant({2, 3})
+  k = s32[] constant(<n-5>)
+  rest = s32[1] reshape(k)
+  counts = s32[3] concatenate(two, rest), dimensions={0}
+  ROOT r = f32[3,4,5] ragged-dot(x, y, counts), lhs_contracting_dims={0}, rhs_contracting_dims={0}, lhs_ragged_dims={0} }""",
     "causal product": """ENTRY e { q = f32[2,<n>,4] parameter(0)
   k = f32[2,<n>,4] parameter(1)
   s = f32[2,<n>,<n>] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}

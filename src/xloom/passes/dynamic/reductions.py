@@ -67,6 +67,32 @@ def dot(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
     return Padded(e.clone(old, inputs), sizes)
 
 
+@pads("ragged-dot")
+def ragged_dot(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
+    """As a dot: what is beyond the size of the ragged dimension is in no group."""
+    *factors, counts = operands
+    contracted, batch = old["lhs_contracting_dims"], len(old["lhs_batch_dims"])
+    groups = old["rhs_group_dims"]
+    if counts.sizes or any(d in groups for _, d in factors[1].sizes):
+        raise unsupported(old)
+    first = 1 if old["lhs_ragged_dims"][0] in contracted else 0  # the groups come before
+    inputs: list[Instruction] = []
+    sizes: dict[Place, Size] = {}
+    place = first + batch
+    for operand, side in zip(factors, ("lhs", "rhs"), strict=True):
+        summed, batched = old[f"{side}_contracting_dims"], old[f"{side}_batch_dims"]
+        inputs.append(e.masked(operand, e.zero(operand.value.shape), summed))
+        taken = {*summed, *batched, *(groups if side == "rhs" else ())}
+        free = [d for d in range(operand.value.shape.rank) if d not in taken]
+        for (_, d), size in operand.sizes.items():
+            if d in batched:
+                sizes[0, first + batched.index(d)] = size
+            elif d in free:
+                sizes[0, place + free.index(d)] = size
+        place += len(free)
+    return Padded(e.clone(old, [*inputs, counts.value]), sizes)
+
+
 @pads("sort")
 def sort(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
     """By one more key first: whether the element is beyond the size."""
