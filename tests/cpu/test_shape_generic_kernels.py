@@ -476,12 +476,12 @@ def sorts_as_numpy(shape: tuple[int, int], along: int, keys: int, result: str = 
 @pytest.mark.parametrize(
     ("first", "others", "along", "keys"),
     [
-        ((9, 300), [(40, 999), (1, 400)], 1, 2),
-        ((3, 9000), [(5, 12_001), (1, 20_000)], 1, 1),
+        ((9, 600), [(40, 999), (1, 700)], 1, 2),
+        ((3, 20_000), [(5, 22_001), (1, 30_000)], 1, 1),
         ((3, 9000), [(5, 12_001)], 1, 2),
         ((9, 40), [(21, 64), (800, 33)], 1, 1),
         ((30, 24), [(64, 31), (17, 9)], 0, 1),
-        ((300, 24), [(900, 31), (600, 7)], 0, 1),
+        ((600, 24), [(900, 31), (700, 9)], 0, 1),
     ],
 )
 def test_sorts_of_rows_of_other_lengths_and_numbers(emitted, first, others, along, keys):

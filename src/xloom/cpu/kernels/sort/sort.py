@@ -170,12 +170,10 @@ def _decision(p: _Problem, target: Target) -> tuple[_Method, str]:
         return _Method.MERGE, "the comparator compares no plain keys, so that it must be called"
     if _element_key(p, target):
         return _Method.ELEMENTS, "there is one operand, of rows that lie one after another, and it is the key"
-    longest = _longest_in_network(rows, bits, target)
-    if bits + INDEX_BITS <= 64 and rows.size <= longest:
-        return (
-            _Method.NETWORK,
-            f"rows of {number(rows.size)} are no longer than {longest}, {number(rows.count)} of them",
-        )
+    if bits + INDEX_BITS <= 64 and rows.size <= _NETWORK_SIZE:  # of longer ones it is no condition how many there are
+        longest, size, count = _longest_in_network(rows, bits, target), number(rows.size), number(rows.count)
+        if rows.size <= longest:
+            return _Method.NETWORK, f"rows of {size} are no longer than {longest}, {count} of them"
     if _in_pairs(rows, p.keys, target):
         return _Method.PAIRS, f"keys of {bits} bits, of long rows that lie one after another"
     if _LEAST_KEY < bits <= 64 - INDEX_BITS and target.packs_lanes():

@@ -30,5 +30,5 @@ def partitions(bits: int, target: Target) -> bool:
 
 def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
     """True for rows of integers that are sorted on the stack: each is read as a whole before it is written."""
-    most = _MANY_STACK_BYTES if rows.count >= 2 * SEGMENTS and not in_output else _STACK_BYTES
+    most = _MANY_STACK_BYTES if not in_output and rows.count >= 2 * SEGMENTS else _STACK_BYTES
     return rows.size * bits // 8 <= most
