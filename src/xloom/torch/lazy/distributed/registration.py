@@ -12,6 +12,7 @@ def register() -> None:
     """Registers both, once, where this build of torch has torch.distributed."""
     if not distributed.is_available():
         return
+    from xloom.torch.lazy.distributed import bucket_copies as bucket_copies
     from xloom.torch.lazy.distributed import c10d as c10d
     from xloom.torch.lazy.distributed import device_mesh, fully_sharded, process_group, staging, unused_parameters
     from xloom.torch.lazy.distributed import fully_sharded_copies as fully_sharded_copies

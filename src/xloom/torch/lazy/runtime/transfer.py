@@ -35,7 +35,7 @@ def host_tensor(value: Value) -> torch.Tensor:
 def host_copy(tensor: XlaTensor) -> torch.Tensor:
     """A tensor's value on the host. Waits for it. A part of memory that is there needs no program: it is read there."""
     alias = tensor._alias
-    if alias.__class__ is View and alias.moves_only and (value := alias.storage.ready()) is not None:
+    if isinstance(alias, View) and alias.moves_only and (value := alias.storage.ready()) is not None:
         return device_client.part_to_host(value, alias.storage.type, alias.type, int(tensor.storage_offset()))
     return host_tensor(alias.read())
 

@@ -21,7 +21,7 @@ _ADDRESSES = itertools.count(1 << 48, 1 << 40)
 class Storage:
     """What a tensor that is no view holds. Its value is row-major; the type's strides say how memory is ordered."""
 
-    __slots__ = ("_address", "_value", "make", "readers", "type", "version")
+    __slots__ = ("_address", "_value", "make", "notes", "readers", "type", "version")
 
     moves_only = True
     overlaps = False
@@ -35,6 +35,8 @@ class Storage:
         self.version = 0
         self.readers: list[ref[View]] | None = None
         """The views that have made values of it, from when it was first given back on: who holds a value keeps it."""
+        self.notes: Any = None
+        """What was written to its stretches (views/stretches.py) since it was last read."""
         self._address = 0
 
     @property
@@ -55,7 +57,21 @@ class Storage:
     @property
     def is_untouched(self) -> bool:
         """Whether it has no value, as no operator has read or written it."""
-        return self._value is None and self.__class__ is Storage and self.readers is None
+        return self._value is None and self.__class__ is Storage and self.readers is None and self.notes is None
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it needs not be made."""
+        return self._value is not None
+
+    def taken(self) -> Callable[[], Value]:
+        """What makes its value of now, which it no longer has itself."""
+        value, make = self._value, self.make
+        if value is None and make is not None:
+            return _gone() if make is _gone else make
+        assert value is not None
+        self._value = None
+        return lambda: value
 
     def ready(self) -> Value | None:
         """The value now, if it is in a buffer."""
@@ -79,7 +95,7 @@ class Storage:
                 view.forget()
         self.readers = []
         self.make = _gone
-        self._value = None
+        self._value = self.notes = None
         self.version += 1
 
     def take_again(self, make: Callable[[], Value]) -> None:

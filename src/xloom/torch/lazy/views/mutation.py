@@ -15,7 +15,7 @@ from xloom.torch.lazy.recording.operation import apply
 from xloom.torch.lazy.recording.record import Recorder, mixed
 from xloom.torch.lazy.recording.table import Handler
 from xloom.torch.lazy.recording.trace import Value
-from xloom.torch.lazy.tensor.storage import View
+from xloom.torch.lazy.tensor.storage import Storage
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 from xloom.torch.lazy.views import overlap
 from xloom.torch.lazy.views.stores import store, uncastable
@@ -49,11 +49,11 @@ def _in_place(op: Any) -> Handler:
         alias = target._alias
         if alias.type.overlaps and not draws:
             return overlap.by_order(op, [target], args, kwargs or {})
-        owner = alias.storage if alias.__class__ is View else alias
+        owner = alias if alias.__class__ is Storage else alias.storage
         for each in args[1:]:
             if each.__class__ is XlaTensor:
                 other = each._alias
-                if (other is owner or (other.__class__ is View and other.storage is owner)) and each is not target:
+                if (other is owner or other.storage is owner) and each is not target:
                     overlap.check(op, [target], args, kwargs or {})
                     break
         alias.write(record(args, kwargs))

@@ -21,6 +21,7 @@ from xloom.torch.lazy.runtime import device_client
 from xloom.torch.lazy.tensor.array_type import ArrayType, array_type
 from xloom.torch.lazy.tensor.geometry import Geometry, extent
 from xloom.torch.lazy.tensor.storage import Alias, Grown, Storage, View
+from xloom.torch.lazy.views.stretches import Stretch
 from xloom.torch.lowering import Graph, Scalar, lower
 from xloom.torch.strides import elements, inverse
 
@@ -89,10 +90,19 @@ def of_memory(storage: Storage, result: Geometry, through: Iterable[Any] = ()) -
         # gradients do. What it has before is an argument then, or the next program would be another one.
         storage.make = partial(device_client.zeros, storage.type.row_major)
     base = storage if storage.type.dtype is result.type.dtype else _memory_as(storage, result.type.dtype)
-    view = View(base, result.type, *_part_of_memory(base.type, result))
+    if base is storage and is_stretch(storage.type, result):
+        view: View = Stretch(storage, result.type, result.offset)
+    else:
+        view = View(base, result.type, *_part_of_memory(base.type, result))
     for op in through:
         view = View(view, result.type, *_changed(op, op))
     return view
+
+
+def is_stretch(own: ArrayType, result: Geometry) -> bool:
+    """Whether a result is a dense part of a memory of one dimension, and not all of it."""
+    type = result.type
+    return own.row_major is own and len(own.dims) == 1 and type.order is not None and 0 < type.size < own.size
 
 
 @lru_cache(maxsize=4096)

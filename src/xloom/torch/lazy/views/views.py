@@ -12,12 +12,13 @@ from torch._prims_common import suggest_memory_format
 from xloom.errors import UnsupportedError
 from xloom.torch.lazy.recording.table import Handler, handler_of, handles
 from xloom.torch.lazy.recording.trimming import remember
-from xloom.torch.lazy.tensor.array_type import array_type, type_of_copy
+from xloom.torch.lazy.tensor.array_type import ArrayType, array_type, type_of_copy
 from xloom.torch.lazy.tensor.geometry import Geometry, extent, of_results
 from xloom.torch.lazy.tensor.storage import Alias, Storage, View
 from xloom.torch.lazy.tensor.tensor import XlaTensor, memory_of, set_alias, tensor_on
 from xloom.torch.lazy.views import view_values
 from xloom.torch.lazy.views.ranges import of_range
+from xloom.torch.lazy.views.stretches import Stretch
 
 aten = torch.ops.aten
 _SAME = ("aten.detach.default", "aten.alias.default", "aten.lift_fresh.default", "aten.detach_.default")
@@ -68,6 +69,8 @@ class _Made:
         self.several = isinstance(results, list)
         self.results: list[Geometry] = results if self.several else [results]
         self.from_storage = str(op).startswith(_OF_STORAGE)
+        self.is_stretch_of: ArrayType | None = None
+        """The type of a memory of which it is a stretch, and does not reach beyond it."""
         self.overlaps = any(each.type.overlaps for each in self.results)
         self.view_metas = [] if self.from_storage else view_values.view_metas(op, source, rest, kwargs, self.results)
 
@@ -75,9 +78,14 @@ class _Made:
         """The views of `alias`."""
         if self.from_storage:
             (result,) = self.results
-            _refuse_outside(alias.storage, result)
+            storage = alias.storage
+            if self.is_stretch_of is storage.type and not alias.through and not storage.is_untouched:
+                return tensor_on(Stretch(storage, result.type, result.offset), result.offset)
+            _refuse_outside(storage, result)
+            if storage.type.dtype is result.type.dtype and view_values.is_stretch(storage.type, result):
+                self.is_stretch_of = storage.type
             through = view_values.changes(alias.through, result) or ()
-            return tensor_on(view_values.of_memory(alias.storage, result, through), result.offset)
+            return tensor_on(view_values.of_memory(storage, result, through), result.offset)
         if self.overlaps or alias.overlaps:
             found = [_of_overlapping(alias, *each) for each in zip(self.results, self.view_metas, strict=True)]
             return found if self.several else found[0]
