@@ -107,7 +107,7 @@ def test_how_many_blocks_there_are_is_no_condition(emitted):
 
 
 def test_a_product_of_another_shape_is_not_written_again(emitted):
-    assert agrees(dot(300, 400, 500)) and agrees(dot(301, 999, 777))
+    assert agrees(dot(300, 700, 500)) and agrees(dot(301, 999, 777))
     assert emitted == ["dot"]
     assert agrees(dot(300, 400, 500, right=1))  # other code
     assert emitted == ["dot", "dot"]
