@@ -134,7 +134,7 @@ def test_how_full_a_multiprocessor_is():
     ("program", "bound", "kind"),
     [
         (mapped("f32", 1 << 20, "add"), "memory", "f32"),
-        (product("f64", 1024, 1024, 1024), "arithmetic", "f64"),
+        (product("f64", 1024, 1024, 1024), "arithmetic", "tensor f64"),
         (product("bf16", 4096, 4096, 4096), "arithmetic", "tensor bf16"),
     ],
 )
