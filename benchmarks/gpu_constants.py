@@ -36,6 +36,7 @@ ESTIMATED: dict[str, tuple[str, ...]] = {
     "GPU, estimated: attention (benchmarks `attention`, `causal attention`)": (
         "cuda.attention.DEEPEST",
         "cuda.attention.LEAST_ROWS",
+        "cuda.attention._MOST_INDICES",
         "cuda.kernels.attention.WARPS",
         "cuda.kernels.attention._FEW",
         "cuda.kernels.attention._MANY",

@@ -6,8 +6,9 @@ biases, caps. What lies between narrow floats and f32 is done in f32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import prod
 
 from xloom.codegen.elemental.reduce import plain_operator
@@ -25,6 +26,8 @@ LEAST_ROWS = 16
 _INDICES = frozenset({"and", "compare", "constant", "convert", "iota", "not", "or", "broadcast", "reshape", "add",
                       "subtract", "select", "multiply"})  # fmt: skip
 """Operators of which masks are made of nothing but numbers of places."""
+_MOST_INDICES = 30
+"""Instructions of which such a mask is made."""
 _FLOATS = (bf16, f16, f32)
 
 
@@ -72,7 +75,11 @@ def ends_of(product: Instruction) -> Instruction:
     """The last of what converts and turns the result of a product, if nothing else reads what is between."""
     while len(product.users) == 1:
         (user,) = product.users
-        if user.opcode not in ("convert", "transpose") or user.shape.dtype not in _FLOATS or _is_tied(user):
+        if (
+            user.opcode not in ("convert", "transpose")
+            or user.shape.dtype not in _FLOATS
+            or user.has_control_dependencies
+        ):
             break
         product = user
     return product
@@ -110,7 +117,7 @@ def _weighted(
     if any(user not in inside for i in alone for user in i.users):
         return None
     values = product.operands[1 - side]
-    if any(o in inside for o in (queries, keys, values)) or any(map(_is_tied, inside)):
+    if any(o in inside for o in (queries, keys, values)) or any(i.has_control_dependencies for i in inside):
         return None
     return Attention(scores, whole, queries, keys, values, "", dot, found.logits, frozenset(parts), frozenset(inside))
 
@@ -216,31 +223,26 @@ def _is_computed(i: Instruction, logits: Instruction, softmax: _Softmax) -> bool
 
 def _is_of_indices(i: Instruction) -> bool:
     """Whether nothing but numbers of places goes into it."""
-    stack, seen = [i], set()
-    while stack:
-        i = stack.pop()
-        if i in seen:
-            continue
-        seen.add(i)
-        if i.opcode not in _INDICES or not is_fusible(i) or len(seen) > 30:
-            return False
-        stack += i.operands
-    return True
+    found = list(islice(_computed_of(i, lambda _: True), _MOST_INDICES + 1))
+    return len(found) <= _MOST_INDICES and all(each.opcode in _INDICES and is_fusible(each) for each in found)
 
 
 def _reads_dot(i: Instruction, logits: Instruction) -> bool:
     """Whether a product of the size of logits is among what an element is made of."""
+    found = _computed_of(i, lambda each: is_done_to_each(each, logits))
+    return any(each.opcode == "dot" and each.shape.size == logits.shape.size for each in found)
+
+
+def _computed_of(i: Instruction, goes_on: Callable[[Instruction], bool]) -> Iterator[Instruction]:
+    """An instruction, and what it is computed of, as far as it `goes_on`."""
     stack, seen = [i], set()
     while stack:
         i = stack.pop()
-        if i in seen:
-            continue
-        seen.add(i)
-        if i.opcode == "dot" and i.shape.size == logits.shape.size:
-            return True
-        if is_done_to_each(i, logits):
-            stack += i.operands
-    return False
+        if i not in seen:
+            seen.add(i)
+            yield i
+            if goes_on(i):
+                stack += i.operands
 
 
 def _depending(parts: set[Instruction], dot: Instruction) -> set[Instruction]:
@@ -252,7 +254,3 @@ def _depending(parts: set[Instruction], dot: Instruction) -> set[Instruction]:
                 found.add(user)
                 stack.append(user)
     return found
-
-
-def _is_tied(i: Instruction) -> bool:
-    return bool(i.control_predecessors or i.control_successors)

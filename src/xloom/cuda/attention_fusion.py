@@ -24,8 +24,10 @@ class AttentionFusion(Pass):
         changed = False
         for computation in editable_computations(module):
             for dot in [i for i in computation if i.opcode == "dot"]:
-                root = ends_of(dot) if dot.parent is computation else dot
-                found = attention_of(root) if dot.parent is computation else None
+                if dot.parent is not computation:  # an attention before has it
+                    continue
+                root = ends_of(dot)
+                found = attention_of(root)
                 if found is not None:
                     fuse(module, root, found.inside - {root}, "attention")
                     changed = True

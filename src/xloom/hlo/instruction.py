@@ -207,6 +207,11 @@ class Instruction:
             before._successors.append(self)
             self._reordered()
 
+    @property
+    def has_control_dependencies(self) -> bool:
+        """Whether anything runs before it, or after it, only because a control dependency says so."""
+        return bool(self._predecessors or self._successors)
+
     def drop_control_dependencies(self) -> None:
         """Removes it from the control dependencies on both sides."""
         for before in self._predecessors or ():

@@ -59,7 +59,7 @@ class ConstantFolding(Pass):
         return changed
 
     def _wanted(self, instruction: Instruction) -> bool:
-        if instruction.opcode in _STAYS or instruction.control_predecessors or instruction.control_successors:
+        if instruction.opcode in _STAYS or instruction.has_control_dependencies:
             return False
         if not instruction.operands or not all(is_constant(o) for o in instruction.operands):
             return False

@@ -67,7 +67,7 @@ def _copies_of(call: Instruction) -> list[Instruction]:
 def _undo(copy: Instruction) -> None:
     """Removes a copy of a copy of what has its layout, and what nothing uses then."""
     inner = _part(copy.operands[0])
-    ordered = copy.control_predecessors or copy.control_successors
+    ordered = copy.has_control_dependencies
     if ordered or not is_copy_of(inner, copy.shape):
         return
     source = _part(inner.operands[0])

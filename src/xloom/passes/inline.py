@@ -122,7 +122,7 @@ def with_layout(value: Instruction, shape: Shape, out: list[Instruction]) -> Ins
 # copy(copy(x)) == x, in the layout of x
 def is_copy_of(value: Instruction, shape: Shape) -> bool:
     """True for a copy of what has `shape`, layout included, and which nothing orders."""
-    ordered = value.control_predecessors or value.control_successors
+    ordered = value.has_control_dependencies
     return value.opcode == "copy" and value.operands[0].shape == shape and not ordered
 
 

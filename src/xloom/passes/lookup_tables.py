@@ -102,7 +102,7 @@ class _Expressions:
     def _source(self, i: Instruction) -> Instruction | None:
         if not i.shape.is_array or i.shape.is_dynamic or i.shape.size == 1 or _is_scalar(i):
             return None
-        if _is_for_each(i) and not (i.control_predecessors or i.control_successors):
+        if _is_for_each(i) and not i.has_control_dependencies:
             found = {self.sources.get(o) for o in i.operands if not _is_scalar(o)}
             if len(found) == 1 and (source := found.pop()) is not None:
                 return source

@@ -34,7 +34,7 @@ def _put(old: Instruction, new: Instruction, fresh: list[Instruction]) -> None:
     computation = old.parent
     assert computation is not None
     value = with_layout(new, old.shape, fresh)
-    if value not in fresh and (old.control_predecessors or old.control_successors):
+    if value not in fresh and old.has_control_dependencies:
         # an operand cannot wait for what `old` waited for: that may need the operand
         value = computation.add(Instruction("copy", "copy", old.shape, [value]))
         fresh.append(value)

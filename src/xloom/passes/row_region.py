@@ -111,7 +111,7 @@ class RowRegion:
                 if user in self._inside or user in self._dots:
                     continue
                 places = self._places_of(i)
-                if places is None or user.control_predecessors or user.control_successors:
+                if places is None or user.has_control_dependencies:
                     return False
                 if user.opcode == "dot":
                     sides = [k for k, o in enumerate(user.operands) if o in self._inside]
@@ -148,7 +148,7 @@ class RowRegion:
 
     def _is_divided(self, i: Instruction, places: Places) -> bool:
         """True when each block of an instruction needs the same blocks of its operands."""
-        if not places or i.control_predecessors or i.control_successors or not i.shape.is_array:
+        if not places or i.has_control_dependencies or not i.shape.is_array:
             return False
         if i.opcode == "dot":
             return len(places) == len(self.axes)

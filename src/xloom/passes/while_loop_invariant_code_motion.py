@@ -114,7 +114,7 @@ def _invariants(state: Instruction, root: Instruction, effects: Effects) -> dict
         elif (
             i.opcode in _ALLOWED
             and all(o in reads for o in i.operands)
-            and not (i.control_predecessors or i.control_successors or effects.of(i))
+            and not (i.has_control_dependencies or effects.of(i))
         ):
             reads[i] = _reads_of(i, [reads[o] for o in i.operands])
     return reads

@@ -56,7 +56,7 @@ class _Loops:
         self.calls = {callee: len(callers) for callee, callers in module.callers().items()}
 
     def simplify(self, loop: Instruction) -> bool:
-        if loop.control_predecessors or loop.control_successors:
+        if loop.has_control_dependencies:
             return False
         if not self.effects.of_computation(loop["condition"]):
             count = known_trip_count(loop, 1)
@@ -83,7 +83,7 @@ class _Loops:
 
     def unrolled(self, loop: Instruction) -> list[Instruction] | None:
         """What a loop that runs once leaves behind; None of others, which stay."""
-        if loop.opcode != "while" or loop.control_predecessors or loop.control_successors:
+        if loop.opcode != "while" or loop.has_control_dependencies:
             return None
         if self.effects.of_computation(loop["condition"]) or known_trip_count(loop, 1) != 1:
             return None
@@ -282,7 +282,7 @@ def _take_apart(whole: Instruction) -> None:
     while stack:
         whole = stack.pop()
         gone = whole.parent is None  # it was read in several places
-        if gone or whole.opcode != "tuple" or whole.control_predecessors or whole.control_successors:
+        if gone or whole.opcode != "tuple" or whole.has_control_dependencies:
             continue
         # get-tuple-element(tuple(x0, x1, ...), k) == xk
         for user in whole.users:

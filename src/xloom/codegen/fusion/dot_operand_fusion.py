@@ -62,7 +62,7 @@ def _narrowed(dot: Instruction) -> Instruction:
     if len(users) != 1 or dot.shape.dtype is not f32 or users[0].shape.dtype not in (bf16, f16):
         return dot
     (convert,) = users
-    waits = convert.control_predecessors or convert.control_successors or dot.control_successors
+    waits = convert.has_control_dependencies or dot.control_successors
     if convert.opcode != "convert" or waits or any(is_fusible(user) for user in convert.users):
         return dot
     assert dot.parent is not None
@@ -102,7 +102,7 @@ def _inside(dot: Instruction, side: int) -> Collection[Instruction]:
 
 
 def _is_inside(i: Instruction, root: Instruction, dot: Instruction, found: dict[Instruction, None]) -> bool:
-    if not is_fusible(i) or i.control_predecessors or i.control_successors:
+    if not is_fusible(i) or i.has_control_dependencies:
         return False
     if i.opcode in _VIEWS:
         return i.shape.size < root.shape.size or _is_own(i, dot, found)

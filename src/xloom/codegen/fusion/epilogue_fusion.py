@@ -94,7 +94,7 @@ def _epilogue(
     root, best = product, {product}
     inside = {product}
     waiting = [(order[u], u) for u in product.users if u in order]
-    if _is_tied(product) or product is computation.root or len(waiting) < len(product.users):
+    if product.has_control_dependencies or product is computation.root or len(waiting) < len(product.users):
         return root, best
     seen = {u for _, u in waiting}
     heapify(waiting)
@@ -124,13 +124,9 @@ def _is_better_widened(i: Instruction, root: Instruction) -> bool:
     return i.shape.nbytes > root.shape.nbytes and bool(i.users) and all(map(is_fusible, i.users))
 
 
-def _is_tied(i: Instruction) -> bool:
-    return bool(i.control_predecessors or i.control_successors)
-
-
 def is_done_to_each(i: Instruction, product: Instruction) -> bool:
     """True where each element is made of one sum, in the order in which they lie in memory."""
-    if not is_fusible(i) or _is_tied(i) or i.shape.size != product.shape.size:
+    if not is_fusible(i) or i.has_control_dependencies or i.shape.size != product.shape.size:
         return False
     return i.opcode in ("bitcast-convert", "reshape") or i.op.elementwise or _is_lookup(i)
 
@@ -146,7 +142,7 @@ def _own(operand: Instruction, product: Instruction, later: Collection[Instructi
         return
     if operand in later:
         yield None
-    elif (operand.opcode in VIEWS and is_fusible(operand) and not _is_tied(operand)) or (
+    elif (operand.opcode in VIEWS and is_fusible(operand) and not operand.has_control_dependencies) or (
         len(operand.users) == 1 and is_done_to_each(operand, product)
     ):
         yield operand

@@ -78,7 +78,7 @@ def _bytes_read(found: Collection[Instruction]) -> int:
 
 
 def _is_inside(i: Instruction, scatter: Instruction, updates: int, found: Collection[Instruction]) -> bool:
-    if not is_fusible(i) or i.control_predecessors or i.control_successors:
+    if not is_fusible(i) or i.has_control_dependencies:
         return False
     if _is_made_again(i):
         return True

@@ -58,10 +58,10 @@ from xloom.hlo.shape import Shape
 from xloom.hlo.stack_frames import place
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.loop import allocate
-from xloom.llvm.memory_copy import copy
+from xloom.llvm.memory_copy import copy, fill
 from xloom.llvm.module_text import module_text
 from xloom.llvm.target_module import TargetModule
-from xloom.llvm.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.llvm.types import I8, I32, I64, POINTER, VOID
 from xloom.trampoline import Nested, run
 
 INLINE_COST = 3000
@@ -249,8 +249,7 @@ class EntryBuilder:
         """Writes zeros, or another number, to all bytes of an allocation."""
         if allocation.nbytes:
             self.events.append(Overwrite(allocation))
-            memset = self.declared("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
-            self.b.call(memset, [self.pointer(allocation), I8(byte), I64(allocation.nbytes), I1(0)])
+            fill(self.b, self.pointer(allocation), byte, I64(allocation.nbytes))
 
     def scratch(self, nbytes: int) -> BufferAllocation:
         """Memory for the current thunk."""

@@ -19,7 +19,7 @@ from xloom.cuda.kernel import WARP, KernelBuilder
 from xloom.cuda.kernels.epilogue import Epilogue, EpilogueCode
 from xloom.cuda.kernels.horizon import Horizon, horizon_of
 from xloom.cuda.kernels.matrix_fragments import Fragments
-from xloom.cuda.kernels.mma import COLUMNS, KINDS, ROWS, add_product
+from xloom.cuda.kernels.mma import COLUMNS, KINDS, ROWS, add_product, zeros
 from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.product_tile import TileStore
 from xloom.cuda.kernels.staged_slices import SliceShape, StagedSlices, TurnedSlices, pipelined
@@ -28,7 +28,7 @@ from xloom.hlo.dtype import DTYPES, DType, f32
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.math import call
 from xloom.llvm.scalar.conversion import narrow
-from xloom.llvm.types import FLOAT, I16, I32, I64, constant
+from xloom.llvm.types import FLOAT, I16, I32, I64
 
 WARPS = 4
 """Of a block."""
@@ -115,13 +115,13 @@ class _Tiles:
         ]
         of_keys = Fragments(kernel, TurnedSlices(slices[0]), I64(0), self.kind)
         of_values = Fragments(kernel, slices[1], I64(0), self.kind)
-        results = [_zeros(b) for _ in range(self.wide // COLUMNS)]
+        results = [zeros(b, self.how) for _ in range(self.wide // COLUMNS)]
         rows = [_Row(b) for _ in range(2)]
         row = b.add(first, b.lshr(kernel.lane, I64(2)), flags=["nsw", "nuw"])
         places = [b.add(row, I64(ROWS // 2 * half), flags=["nsw", "nuw"]) for half in range(2)]
 
         def step(start: ir.Value, buffer: ir.Value) -> None:
-            sums = [_zeros(b) for _ in range(self.keys // COLUMNS)]
+            sums = [zeros(b, self.how) for _ in range(self.keys // COLUMNS)]
             for k in range(0, self.deep, self.how.deep):
                 for accumulators, right in zip(sums, of_keys.right(buffer, k, len(sums)), strict=True):
                     add_product(b, self.how, accumulators, queries[k // self.how.deep], right)
@@ -267,13 +267,6 @@ class _Tiles:
             for accumulator in accumulators[2 * half : 2 * half + 2]:
                 accumulator.set(b.fmul(accumulator.get(), scale))
         return weights
-
-
-def _zeros(b: ir.IRBuilder) -> list[Accumulator]:
-    made = [Accumulator(b, Representation(f32)) for _ in range(4)]
-    for accumulator in made:
-        accumulator.set(constant(0, f32))
-    return made
 
 
 def _where(b: ir.IRBuilder, conditions: Sequence[ir.Value], made: Callable[[], ir.Value]) -> ir.Value:

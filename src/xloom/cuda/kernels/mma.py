@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.codegen.emission.accumulators import Accumulator
+from xloom.codegen.emission.accumulators import Accumulator, Representation
 from xloom.hlo.dtype import DType, f32, f64, s32
-from xloom.llvm.types import DOUBLE, HALF, I8, I16, I32, I64, register_type
+from xloom.llvm.types import DOUBLE, HALF, I8, I16, I32, I64, constant, register_type
 
 ROWS, COLUMNS = 16, 8
 """Of its output, but for f64."""
@@ -42,6 +42,14 @@ KINDS: Mapping[str, Kind] = {
     "u8": Kind(I8, 32, "m16n8k32.row.col.u8", I32, s32),
     "f64": Kind(I64, 4, "m8n8k4.row.col.f64", DOUBLE, f64, 8),
 }
+
+
+def zeros(b: ir.IRBuilder, how: Kind) -> list[Accumulator]:
+    """What a lane has of sums that nothing was added to."""
+    made = [Accumulator(b, Representation(how.kept)) for _ in range(how.sums)]
+    for accumulator in made:
+        accumulator.set(constant(0, how.kept))
+    return made
 
 
 def add_product(

@@ -13,20 +13,19 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.codegen.emission.accumulators import Accumulator, Representation
 from xloom.cuda.kernel import WARP, KernelBuilder
 from xloom.cuda.kernels.async_copy import SIZES
 from xloom.cuda.kernels.epilogue import Epilogue, EpilogueCode
 from xloom.cuda.kernels.matrix_fragments import Fragments
-from xloom.cuda.kernels.mma import BYTES, COLUMNS, KINDS, add_product
+from xloom.cuda.kernels.mma import BYTES, COLUMNS, KINDS, add_product, zeros
 from xloom.cuda.kernels.operand_lines import OperandLines
 from xloom.cuda.kernels.product import Product
 from xloom.cuda.kernels.product_tile import TileOrder, TileStore
 from xloom.cuda.kernels.split_sums import SplitSums
 from xloom.cuda.kernels.staged_slices import SliceShape, StagedSlices, pipelined
-from xloom.hlo.dtype import DType, bf16, f16, f32, f64, s8, s32, u8
+from xloom.hlo.dtype import bf16, f16, f32, f64, s8, s32, u8
 from xloom.hlo.instruction import Instruction
-from xloom.llvm.types import I64, constant
+from xloom.llvm.types import I64
 
 DEPTH = 32
 """Elements along k of a slice; twice as many of one byte."""
@@ -136,7 +135,7 @@ class TensorCoreTiles:
         ]
         rows, count = self._how.rows, self._how.sums
         across, down = cut.part_columns // COLUMNS, cut.part_rows // rows
-        sums = [[[_zero(b, self._how.kept) for _ in range(count)] for _ in range(across)] for _ in range(down)]
+        sums = [[zeros(b, self._how) for _ in range(across)] for _ in range(down)]
         fragments = [Fragments(kernel, slices, start, self.kind) for slices, start in zip(operands, part, strict=True)]
         with pipelined(kernel, operands, share.span) as (_, buffer):
             for k in range(0, self.depth, self._how.deep):
@@ -156,9 +155,3 @@ class TensorCoreTiles:
                     place = b.add(corner[1], place, flags=["nsw"])
                     pair = [accumulator.get() for accumulator in sums[i][j][2 * half : 2 * half + 2]]
                     store.pair(b, share.output, (batch, at, place), pair)
-
-
-def _zero(b: ir.IRBuilder, dtype: DType) -> Accumulator:
-    accumulator = Accumulator(b, Representation(dtype))
-    accumulator.set(constant(0, dtype))
-    return accumulator

@@ -10,7 +10,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 
 from xloom.llvm.folding_builder import FoldingBuilder
-from xloom.llvm.memory_copy import clear, copy
+from xloom.llvm.memory_copy import copy, fill
 from xloom.llvm.types import I64
 from xloom.llvm.vectorizer.loop_facts import LoopFacts, root_of
 from xloom.llvm.vectorizer.widening import arguments_of, bytes_of
@@ -53,7 +53,7 @@ def call_instead(facts: LoopFacts, clone: Clone) -> None:
             value, target = facts.seen(i.operands[0]), at_first(i.operands[1])
             nbytes = b.mul(_count(b, facts), I64(bytes_of(value.type)))
             if isinstance(value, ir.Constant):
-                clear(b, target, nbytes)
+                fill(b, target, 0, nbytes)
             else:
                 copy(b, target, first[id(value)], nbytes)
     b.branch(loop.done)

@@ -95,7 +95,7 @@ def _text_is_exact(literal: Literal) -> bool:
 def _stays(instruction: Instruction, operands: Collection[Instruction], effects: Effects) -> Refusal | None:
     if instruction in operands and instruction.opcode != "constant":  # which the carried module has itself, too
         return Refusal(f"{instruction.name} is inside the match and an operand of it", instruction)
-    if instruction.control_predecessors or instruction.control_successors:
+    if instruction.has_control_dependencies:
         return Refusal(f"{instruction.name} has control dependencies", instruction)
     if effects.of(instruction):
         return Refusal(f"{instruction.name} has an effect", instruction)

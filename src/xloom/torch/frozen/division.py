@@ -38,7 +38,7 @@ def computed_of(computation: Computation, static: Collection[int]) -> set[Instru
         elif not i._operands:
             if i.opcode in ("constant", "iota"):
                 weightless.add(i)
-        elif i.control_predecessors or i.control_successors or i.opcode in _CALLS:
+        elif i.has_control_dependencies or i.opcode in _CALLS:
             continue
         elif all(o in found or o in weightless for o in i._operands) and i.opcode not in _EFFECTS:
             (found if any(o in found for o in i._operands) else weightless).add(i)
