@@ -40,6 +40,10 @@ _own("mean-of-products", lambda x, y: (x * y).mean(1), normal(64, 1000), normal(
 _own("gram-20000", lambda x: x.T @ x, normal(20_000, 16))
 _own("gram-64", lambda x: x.T @ x, normal(30_000, 64))
 _own("12-vectors", lambda x, y: x @ y, normal(12, 1024), normal(1024, 1024))
+_own("40-vectors", lambda x, y: x @ y, normal(40, 1024), normal(1024, 2048))
+_own("12-vectors-integers", lambda x, y: x @ y, integers(12, 1024, high=9), integers(1024, 1024, high=9))
+_own("vector-bytes-transposed", lambda x, w: w.astype(jnp.bfloat16) @ x, normal(2048, dtype=jnp.bfloat16),
+     integers(8192, 2048, high=9, dtype=np.int8))  # fmt: skip
 _own("12-vectors-transposed", lambda x, y: x @ y.T, normal(12, 1024), normal(1024, 1024))
 _own("4-vectors-transposed", lambda x, y: x @ y.T, normal(4, 1024), normal(1024, 1024))
 _own("4-vectors-shorter-sums", lambda x, y: x @ y.T, normal(4, 48), normal(6000, 48))

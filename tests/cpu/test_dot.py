@@ -87,6 +87,22 @@ def test_few_vectors(m, k, n, types):
     check((n, k), (m, k), (n, m), "lhs_contracting_dims={1}, rhs_contracting_dims={1}", types)
 
 
+@pytest.mark.parametrize(
+    "types", [("f32", "f32", "f32"), ("f64", "f64", "f64"), ("f16", "f16", "f32"), ("s32", "s32", "s32")], ids="-".join
+)
+@pytest.mark.parametrize("m,k,n", [(5, 530, 1024), (6, 517, 2050), (24, 523, 1031), (48, 512, 4608)])
+def test_updates_of_several_results(m, k, n, types):
+    check((m, k), (k, n), (m, n), "lhs_contracting_dims={1}, rhs_contracting_dims={0}", types)
+    check((k, m), (k, n), (m, n), "lhs_contracting_dims={0}, rhs_contracting_dims={0}", types)
+    check((k, n), (m, k), (n, m), "lhs_contracting_dims={0}, rhs_contracting_dims={1}", types)
+
+
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("f16", "f16", "f16")], ids="-".join)
+def test_updates_of_several_results_in_batches(types):
+    dimensions = "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"
+    check((3, 7, 530), (3, 530, 1030), (3, 7, 1030), dimensions, types)
+
+
 @pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("f16", "f16", "f32"), ("c64", "c64", "c64")], ids="-".join)
 @pytest.mark.parametrize("m,k,n", [(9, 1024, 521), (13, 1003, 523), (29, 514, 1031), (32, 530, 1030)])
 def test_groups_of_vectors(m, k, n, types):

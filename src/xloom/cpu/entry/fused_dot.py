@@ -21,8 +21,8 @@ from xloom.llvm.target import Target
 if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
 
-_FEW = 8
-"""Rows, with which a product waits for memory."""
+_FEW, _FEW_TURNED = 8, 6
+"""Rows, with which a product waits for memory; where tiles of the matrix could be read along its own rows, too."""
 
 
 def fused_dot(entry: EntryBuilder, schedule: ScheduledComputation, fusion: Instruction) -> None:
@@ -79,7 +79,10 @@ def _is_loaded(convert: Instruction, dot: Instruction, target: Target) -> bool:
     if wanted is arithmetic.dtype:
         return True
     # what is multiplied in pairs had better come in pairs, unless it is waited for
-    return source.bits <= 8 and wanted.is_float and dot.shape.size <= _FEW * max(dot.shape.dims, default=1)
+    side = "lhs" if dot.operands[0] is convert else "rhs"
+    is_turned = target.has_tiles and dot[f"{side}_contracting_dims"] == (convert.shape.rank - 1,)
+    few = (_FEW_TURNED if is_turned else _FEW) * max(dot.shape.dims, default=1)
+    return source.bits <= 8 and wanted.is_float and dot.shape.size <= few
 
 
 def _pointer(entry: EntryBuilder, fusion: Instruction, value: BufferValue) -> ir.Value:

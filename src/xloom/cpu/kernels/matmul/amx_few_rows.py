@@ -284,7 +284,7 @@ class _InPieces(_FewRows):
             def place(at: ir.Value) -> ir.Value:
                 return b.add(base, linear_offset(b, right.depth, at, right.operand))
 
-            right.put_lines(b, source, place, columns, step, target, _APART)
+            right.put_lines(b, source, place, columns, step, target, _APART, is_far=True)
             return
         first = right.first_row(b, b.mul(columns[0], i64(2)))
         length = b.sub(at_most(b, b.mul(columns[1], i64(SIDE)), count(right.rows)), first)
@@ -295,7 +295,7 @@ class _InPieces(_FewRows):
         def made(at: ir.Value) -> ir.Value:
             return b.sub(b.mul(b.sub(at, depth), i64(buffer.apart)), first)
 
-        right.put_lines(b, buffer.pointer, made, columns, step, target, _APART)
+        right.put_lines(b, buffer.pointer, made, columns, step, target, _APART, is_far=False)
 
     def _multiply(
         self,

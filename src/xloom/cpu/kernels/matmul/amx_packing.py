@@ -28,6 +28,8 @@ _LEAST_ROWS = 12
 """Of a tile: with fewer, it is better to pack rows of several lines."""
 _AHEAD = 4
 """Steps of the depth before which the lines of a matrix are fetched: there are too many for the hardware to follow."""
+_LINES_AHEAD = 2
+"""Lines of packed elements before which those of a matrix in memory are fetched."""
 _LINE = ir.VectorType(I32, ROWS)
 """A row of a tile: packed elements side by side."""
 
@@ -176,18 +178,23 @@ class TilePacking:
         step: ir.Value,
         target: ir.Value,
         apart: int,
+        is_far: bool,
     ) -> None:
         """Packs some pairs of tiles of a step of the depth, which are read along the rows of memory.
 
         `place` says where an element of the depth lies of column 0. Lines of packed elements lie `apart` bytes from
-        each other, those of all tiles side by side in them.
+        each other, those of all tiles side by side in them. What `is_far` is fetched from memory some lines before.
         """
         begin, most = self._line(b, step)
         with rolled(b, 0, ROWS, name="line") as k:
             depths, masks = self._depths(b, begin, most, b.mul(k, i64(self.pack_factor)))
             here = [place(depth) for depth in depths]
             line = b.gep(target, [b.mul(k, i64(apart))], inbounds=True, source_etype=I8)
+            later = [place(b.add(depth, i64(_LINES_AHEAD * self.pack_factor))) for depth in depths] if is_far else []
             with rolled(b, *pairs, name="pair") as pair:
+                column = linear_offset(b, self.rows, self.first_row(b, b.mul(pair, i64(2))), self.operand)
+                for at in later:
+                    fetch(b, element_pointer(b, pointer, self.source.dtype, b.add(at, column)))
                 for tile in (0, 1):
                     first = self.first_row(b, b.add(b.mul(pair, i64(2)), i64(tile)))
                     column = linear_offset(b, self.rows, first, self.operand)

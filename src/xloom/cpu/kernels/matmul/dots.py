@@ -21,6 +21,8 @@ _RUN = 1024
 """Elements of a row that are made at once."""
 _AT_ONCE = 4
 """Vectors that rows of the matrix meet while they are in registers; of rows that are made, all do."""
+_SHORT_ROW = 4096
+"""Bytes of a row of narrow elements, that ends when the hardware has found out where it goes."""
 _SPARE = 2
 """Registers that hold neither sums nor elements."""
 
@@ -82,7 +84,9 @@ class Dots(MatrixRows):
 
     def _ahead(self, b: ir.IRBuilder, number: ir.Value) -> list[ir.Value]:
         """How far the rows of the next item lie that a group of vectors has fetched: each its share."""
-        if self._line_buffer is not None or self.group * self.groups == 1:
+        nbytes = inner(self.product.depth).size * self.matrix.dtype.bytes
+        is_followed = self.group * self.groups == 1 and (self.wide == 1 or nbytes > _SHORT_ROW)
+        if self._line_buffer is not None or is_followed:
             return []  # the hardware keeps up with a vector
         rows = [at_most(b, b.add(number, i64(k)), self.height - 1) for k in range(0, self.height, self.groups)]
         return [b.mul(b.add(row, i64(self.height)), i64(self.row.a)) for row in rows]

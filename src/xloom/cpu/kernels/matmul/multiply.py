@@ -70,7 +70,7 @@ def multiply(
     # a row times a matrix is the matrix, transposed, times a column
     has_few = has_few_rows(arithmetic, product, a, b)
     is_by_tiles = has_few or is_tiled(arithmetic, product, a, b)
-    is_row = not is_by_tiles and (count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target))
+    is_row = not is_by_tiles and (count(product.rows) == 1 or is_few_vectors(arithmetic, product.transposed, b))
     if is_row or (has_few and is_better_turned(product, a, b)):
         product, a, b = product.transposed, b, a
     if is_by_tiles:
@@ -122,7 +122,7 @@ def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> t
     """What multiplies by vectors, and why that."""
     if is_vector_product(product):
         return multiply_vector, "one of the operands is a vector"
-    if is_few_vectors(product, a, arithmetic.target):
+    if is_few_vectors(arithmetic, product, a):
         return (
             multiply_vector,
             f"{number(count(product.columns))} columns: the matrix is read once, which takes the time",

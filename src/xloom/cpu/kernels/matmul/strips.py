@@ -1,8 +1,6 @@
-"""A matrix times few vectors, where its rows are adjacent: multiples of its columns are added to strips of results."""
+"""A matrix times very few vectors, where its rows are adjacent: multiples of columns are added to strips of results."""
 
 from __future__ import annotations
-
-from contextlib import nullcontext
 
 from llvmlite import ir
 
@@ -28,24 +26,20 @@ _STATE = 2
 """Bytes of results for each byte of the matrix that is read: of more, these should be in the first-level cache."""
 _STRIPS = 4096
 """Elements of the results of an item, so that they stay in the first-level cache."""
-_AT_ONCE = 8
-"""Results that vectors of the matrix are added to while they are in registers."""
 
 
 class Strips(MatrixRows):
-    """The rows are adjacent: multiples of several columns of the matrix are added to a strip of each result."""
+    """An item is a strip of every result. The multiples wait in registers for the elements of the matrix."""
 
     def emit(self) -> None:
         """Adds the phase, with as long strips as stay in the nearest cache."""
         self.results = int(self.column.size)
-        self.at_once = share(self.results, _AT_ONCE)
-        self.padded_results = -(-self.results // self.at_once) * self.at_once
         self.stride = inner(self.product.depth).a
         self.streams = STREAMS if self.results == 1 else STREAMS // 2
         self.lanes = needed_lanes(self.arithmetic, self.row.size)
         # results of a row are loaded and stored once for the columns that meet it: enough of these to be worth it
-        vectors = max(1 if self.results <= STREAMS // 2 else 2, least(self.wide, STREAMS // self.at_once))
-        self.vectors, self.rows_per_iteration = vectors, self.lanes * vectors
+        self.vectors = least(self.wide, STREAMS // self.results)
+        self.rows_per_iteration = self.lanes * self.vectors
         strip = least(_STRIPS, _RUN_BYTES // self.matrix.dtype.bytes)
         self.most = least(strip, _STRIPS // self.results // self.rows_per_iteration * self.rows_per_iteration)
         self.height = -(-share(self.row.size, self.most) // self.rows_per_iteration) * self.rows_per_iteration
@@ -57,7 +51,7 @@ class Strips(MatrixRows):
         is_light = self.results * self.arithmetic.dtype.bytes <= _STATE * self.matrix.dtype.bytes
         self.is_long = self.is_fetched and is_alone and is_light and self.row.size > self.most
         if self.is_long:
-            self.most = caches.second // _SHARE // self.arithmetic.dtype.bytes // self.padded_results
+            self.most = caches.second // _SHARE // self.arithmetic.dtype.bytes // self.results
             self.together = greatest(1, self.most // self.height)
             self.is_fetched = False
         super().emit()
@@ -70,7 +64,7 @@ class Strips(MatrixRows):
             else None
         )
         vectors = self.arithmetic.parts * (self.most + self.rows_per_iteration) // self.lanes
-        memory = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.padded_results)
+        memory = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.results)
         memory.align, memory.type = 64, POINTER
         return memory
 
@@ -81,7 +75,7 @@ class Strips(MatrixRows):
         size = at_most(b, b.sub(i64(self.row.size), first), self.height * self.together)
         if self.is_long:
             size = intrinsic(b, "smin", size, b.sub(b.mul(phase.end, i64(self.height)), first))
-        with rolled(b, 0, size, lanes) as i, rolled(b, 0, self.padded_results) as number:
+        with rolled(b, 0, size, lanes) as i, rolled(b, 0, self.results) as number:
             self._put(b, state, i, number, arithmetic.zero(lanes))
         *outer, depth = self.product.depth or (Axis(1, 0, 0, 0),)
         loops = [(x.size, (x.a, x.b)) for x in outer]
@@ -108,48 +102,43 @@ class Strips(MatrixRows):
         b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
         vector, matrix = self.vector.pointer(phase), self.matrix.pointer(phase)
 
-        def scalar(group: ir.Value, j: int, at: ir.Value) -> Parts:
-            if self.padded_results > self.results:  # then the last ones are of no result
-                index = b.add(at, b.mul(at_most(b, b.add(group, i64(j)), self.results - 1), i64(self.column.b)))
-            else:
-                index = b.add(b.add(at, b.mul(group, i64(self.column.b))), i64(j * self.column.b))
-            return arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, index, 1), lanes)
-
         if self._line_buffer is not None:
             self._line_buffer.fill(b, matrix, rows[0], size, i64(len(rows)), i64(self.stride))
             matrix, rows = self._line_buffer.pointer, [i64(s * self._line_buffer.apart) for s in range(len(rows))]
-        several = self.results > self.at_once
-        groups = rolled(b, 0, self.results, self.at_once, name="group") if several else nullcontext(i64(0))
-        with groups as group:
-            scalars = [[scalar(group, j, at) for at in factors] for j in range(self.at_once)]
-            with rolled(b, 0, size, self.rows_per_iteration) as first:
-                vectors = [b.add(first, i64(at)) for at in range(0, self.rows_per_iteration, lanes)]
-                masks = [self._mask(b, size, i) for i in vectors]
-                # runs are too short for the hardware to find out what comes next; rows whole pages apart share few
-                # places of the nearest cache, in which only several groups look for them
-                for row in rows if self.is_fetched else ():
-                    for at in range(0, self.rows_per_iteration, max(1, LINE // self.matrix.dtype.bytes)):
-                        ahead = b.add(b.add(row, first), i64(self.streams * self.stride + at))
-                        address = element_pointer(b, matrix, self.matrix.dtype, ahead)
-                        fetch(b, address, near=self.results > _AT_ONCE)
-                numbers = [b.add(group, i64(j)) for j in range(self.at_once)]
-                totals = [[self._get(b, state, i, number) for i in vectors] for number in numbers]
-                for s, row in enumerate(rows):
-                    here = element_pointer(b, matrix, self.matrix.dtype, b.add(row, first))
-                    line = arithmetic.load_several(b, here, self.matrix.dtype, lanes, masks)
-                    for total, factors in zip(totals, scalars, strict=True):
-                        for v, x in enumerate(line):
-                            total[v] = arithmetic.multiply_add(b, x, factors[s], total[v])
-                for number, total in zip(numbers, totals, strict=True):
-                    for i, value in zip(vectors, total, strict=True):
-                        self._put(b, state, i, number, value)
+        scalars = [
+            [
+                arithmetic.splat(
+                    b, arithmetic.load(b, vector, self.vector.dtype, b.add(at, i64(j * self.column.b)), 1), lanes
+                )
+                for at in factors
+            ]
+            for j in range(self.results)
+        ]
+        with rolled(b, 0, size, self.rows_per_iteration) as first:
+            vectors = [b.add(first, i64(at)) for at in range(0, self.rows_per_iteration, lanes)]
+            masks = [self._mask(b, size, i) for i in vectors]
+            # runs are too short for the hardware to find out what comes next
+            for row in rows if self.is_fetched else ():
+                for at in range(0, self.rows_per_iteration, max(1, LINE // self.matrix.dtype.bytes)):
+                    ahead = b.add(b.add(row, first), i64(self.streams * self.stride + at))
+                    fetch(b, element_pointer(b, matrix, self.matrix.dtype, ahead), near=False)
+            totals = [[self._get(b, state, i, i64(j)) for i in vectors] for j in range(self.results)]
+            for s, row in enumerate(rows):
+                here = element_pointer(b, matrix, self.matrix.dtype, b.add(row, first))
+                line = arithmetic.load_several(b, here, self.matrix.dtype, lanes, masks)
+                for total, factors in zip(totals, scalars, strict=True):
+                    for v, x in enumerate(line):
+                        total[v] = arithmetic.multiply_add(b, x, factors[s], total[v])
+            for j, total in enumerate(totals):
+                for i, value in zip(vectors, total, strict=True):
+                    self._put(b, state, i, i64(j), value)
 
     def _mask(self, b: ir.IRBuilder, size: ir.Value, i: ir.Value) -> ir.Value | None:
         return lanes_below(b, self.lanes, b.sub(size, i)) if self.row.size % self.rows_per_iteration else None
 
     def _pointers(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> list[ir.Value]:
         parts, element = self.arithmetic.parts, self.arithmetic.element
-        at = b.add(b.mul(i, i64(parts * self.padded_results)), b.mul(number, i64(parts * self.lanes)))
+        at = b.add(b.mul(i, i64(parts * self.results)), b.mul(number, i64(parts * self.lanes)))
         return [
             b.gep(state, [b.add(at, i64(p * self.lanes))], inbounds=True, source_etype=element) for p in range(parts)
         ]

@@ -1,4 +1,4 @@
-"""A matrix times one vector, or a few, at the speed of memory: each element of the matrix is read once."""
+"""A matrix times one vector, or some, at the speed of memory: each element of the matrix is read once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.dots import Dots
 from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.rank_updates import RankUpdates
 from xloom.cpu.kernels.matmul.strips import Strips
 from xloom.hlo.dtype import bf16
 from xloom.llvm.target import Target
 
+_VERY_FEW = 4
+"""Vectors whose multiples the registers hold."""
 _FEW_STRIPS, _FEW_WIDE_STRIPS = 13, 17
 """Vectors that are few, as to strips, for 16 registers and for 32: of more, operands are better packed."""
+_FEW_FLOATS, _FEW_WIDE_FLOATS = 25, 49
+"""The same where adding a product is one instruction."""
 _FEW, _FEW_DOTS, _FEW_NARROW_DOTS = 9, 33, 17
 """The same as to sums along the depth: of any type; of elements of 32 bits; of narrower ones, in 32 registers. Of more,
 the registers or the caches would not hold what they need."""
@@ -38,13 +43,14 @@ def is_vector_product(product: Product) -> bool:
     return count(product.columns) == 1 and ((depth.a == 1 and depth.b == 1) or (row.a == 1 and row.c == 1))
 
 
-def is_few_vectors(product: Product, matrix: Array, target: Target) -> bool:
+def is_few_vectors(arithmetic: Arithmetic, product: Product, matrix: Array) -> bool:
     """True when `multiply_vector` does it: a large matrix, its rows or a long depth adjacent, and a few columns."""
-    row, depth, columns = inner(product.rows), inner(product.depth), product.columns
+    target, row, depth, columns = arithmetic.target, inner(product.rows), inner(product.depth), product.columns
     if len(columns) != 1:
         return False
     is_long = depth.a == depth.b == 1 and _is_long(product, matrix, target)
-    few = _FEW_WIDE_STRIPS if target.registers.count == 32 else _FEW_STRIPS
+    few, few_wide = (_FEW_FLOATS, _FEW_WIDE_FLOATS) if arithmetic.has_plain_floats else (_FEW_STRIPS, _FEW_WIDE_STRIPS)
+    few = few_wide if target.registers.count == 32 else few
     if not is_long and ((row.a, row.c) != (1, 1) or row.size < _WIDEST or count(columns) >= few):
         return False
     return row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE * target.caches.second
@@ -74,5 +80,6 @@ def multiply_vector(
 ) -> None:
     """One phase; its items are tiles of rows, or strips of the result."""
     depth = inner(product.depth)
-    strategy = Dots if depth.a == depth.b == 1 else Strips
+    by_strips = Strips if count(product.columns) <= _VERY_FEW else RankUpdates
+    strategy = Dots if depth.a == depth.b == 1 else by_strips
     strategy(kernel, arithmetic, product, matrix, vector, result).emit()
