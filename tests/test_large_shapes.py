@@ -46,6 +46,11 @@ def test_what_a_program_needs_is_said(body: str):
     assert caught.value.where
 
 
+def test_missing_memory_is_said_in_the_words_of_xla():
+    with pytest.raises(OutOfMemoryError, match=r"^Out of memory allocating \d+ bytes"):
+        xl.compile(module(LARGE.replace("b =", "ROOT b =")))(np.float32(1))
+
+
 def test_the_sum_of_temporary_arrays():
     square = "f32[1073741824,1073741824]"  # 2^62 bytes each
     m = module(f"""b = {square} broadcast(p), dimensions={{}} s = {square} sort(b), dimensions={{1}}, to_apply=less

@@ -36,7 +36,8 @@ class Block:
             self.raw = np.empty(nbytes + ALIGNMENT, np.uint8) if raw is None else raw
         except (MemoryError, ValueError) as error:
             hint = "`xloom info --memory` says what a program needs, and for which arrays"
-            raise OutOfMemoryError(f"there is no memory for {nbytes} bytes", hint=hint) from error
+            # words that programs look for, to try again with less: those of XLA
+            raise OutOfMemoryError(f"Out of memory allocating {nbytes} bytes", hint=hint) from error
         skip = -self.raw.__array_interface__["data"][0] % ALIGNMENT
         self.array = self.raw[skip : skip + nbytes]
         self.address = self.array.__array_interface__["data"][0]
