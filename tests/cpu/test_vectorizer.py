@@ -1,5 +1,6 @@
 """Loops that become vectors before LLVM reads them: every count, type and kind of sum; and those that stay."""
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from llvmlite import ir
@@ -10,7 +11,7 @@ from xloom.llvm.loop import SCALAR, allocate, loop
 from xloom.llvm.module_text import module_text
 from xloom.llvm.target import target_named
 from xloom.llvm.target_module import TargetModule
-from xloom.llvm.types import FLOAT, I64, POINTER, VOID
+from xloom.llvm.types import FLOAT, I32, I64, POINTER, VOID
 from xloom.llvm.vectorizer.rewriting import bind, vectorized
 
 SIZES = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65, 100, 515, 4099)
@@ -125,6 +126,15 @@ def to_one_place(b, arrays, i):
     b.store(read(b, arrays[0], i), arrays[1])
 
 
+def from_one_place_by_steps_that_cancel(b, arrays, i):
+    b.store(read(b, at(b, arrays[0], i), b.sub(I64(0), i)), at(b, arrays[1], i))
+
+
+def a_difference_that_stays(b, arrays, i):
+    nothing = b.sitofp(b.sub(b.trunc(i, I32), b.trunc(i, I32)), FLOAT)
+    b.store(b.fadd(read(b, arrays[0], i), nothing), at(b, arrays[1], i))
+
+
 def total(b, arrays, i, flags=("reassoc",)):
     b.store(b.fadd(b.load(arrays[-1], typ=FLOAT), read(b, arrays[0], i), flags=flags), arrays[-1])
 
@@ -181,6 +191,12 @@ def test_what_becomes_vectors(body, level):
     assert ("masked.load" in text) == (level == "x86-64-v4")
 
 
+def test_what_stays_of_values_that_change_is_made_in_the_loop():
+    text = function(a_difference_that_stays) or ""
+    assert " x float>" in text
+    llvm.parse_assembly(text).verify()
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -189,6 +205,7 @@ def test_what_becomes_vectors(body, level):
         every_second,
         backwards,
         to_one_place,
+        from_one_place_by_steps_that_cancel,
         total_in_order,
         running_total,
         a_call_of_others,

@@ -93,11 +93,14 @@ def _stride(facts: LoopFacts, i: Any) -> int | None:
             return 0
         if len(strides) != 2:
             raise NotPlain
-        return strides[0] + strides[1] * bytes_of(i.source_etype)  # type: ignore[operator]
-    if isinstance(i.type, ir.IntType) and None not in strides and any(strides):
-        linear = _linear(i, strides)
-        if linear is not None:
-            return linear
+        grows = strides[0] + strides[1] * bytes_of(i.source_etype)  # type: ignore[operator]
+        if not grows:
+            raise NotPlain
+        return grows
+    steady = isinstance(i.type, ir.IntType) and None not in strides and any(strides)
+    # where steps cancel each other, what stays is still made of what changes, and so not before the loop
+    if steady and (linear := _linear(i, strides)):
+        return linear
     if isinstance(i, kinds.CallInstr) and isinstance(i.type, ir.VoidType):
         raise NotPlain
     check_pure(i)
