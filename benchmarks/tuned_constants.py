@@ -100,6 +100,7 @@ TUNED = (
     Tuned("cpu.entry.time_skewing", "_LEAST_COST", "own/stencil-short"),
     Tuned("cpu.entry.time_skewing", "_CACHE_SHARE", "own/stencil-wide"),
     Tuned("cpu.loops.lowering", "_LITTLE", "own/transpose-little", ("run", "compile"), (100, 3000)),
+    Tuned("llvm.vectorizer.loads_apart", "MOST_APART", "simulation/n-body layout/strided-slice", ("run", "compile")),
     Tuned("llvm.vectorizer.rewriting", "_MOST_BYTES", "own/add-4-arrays reduction/sum-rows-bf16", ("run", "compile")),
     Tuned("llvm.vectorizer.rewriting", "_CHAINS", "own/mean-of-products reduction/sum-rows", ("run", "compile")),
     Tuned("llvm.vectorizer.rewriting", "_SIDE_BY_SIDE", "layout/rotary own/mean-of-products", ("run", "compile")),
@@ -583,6 +584,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.loops.short_rows.LANES",
         "llvm.called_functions._VECTOR_BYTES",
         "llvm.register_transpose._BLOCK_BITS",
+        "llvm.vectorizer.loads_apart._LEAST_BYTES",
     ),
     "stacks, which end without warning, and how far apart they are": (
         "cpu.runtime.threads.program_sharing_ir.REACH",

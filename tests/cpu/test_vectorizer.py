@@ -66,6 +66,22 @@ def test_sums(dtype, opcode, start, size, rows):
     )
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("apart", [2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "u16"])
+def test_elements_apart(dtype, apart, size):
+    """The last of which is the array's last."""
+    whole = (size - 1) * apart + 2
+    shape = f"{dtype}[{size}]"
+    compare(
+        f"sum {{ x = {dtype}[] parameter(0) y = {dtype}[] parameter(1) ROOT z = {dtype}[] add(x, y) }}\n"
+        f"ENTRY e {{ a = {dtype}[{whole}] parameter(0) s = {shape} slice(a), slice={{[1:{whole}:{apart}]}} "
+        f"m = {shape} multiply(s, s) n = {dtype}[] constant(0) "
+        f"t = {dtype}[] reduce(m, n), dimensions={{0}}, to_apply=sum ROOT r = ({shape}, {dtype}[]) tuple(m, t) }}",
+        numbers(dtype, whole),
+    )
+
+
 def function(emit, level="x86-64-v4", arrays=2):
     """LLVM IR of a loop from 0 to an argument whose body `emit(b, arrays, i)` writes; None where it stays as it is."""
     target = target_named(level)
@@ -116,6 +132,16 @@ def rows_of_opposite_choices(b, arrays, i):
 
 def every_second(b, arrays, i):
     b.store(read(b, arrays[0], b.mul(i, I64(2), flags=["nsw"])), at(b, arrays[1], i))
+
+
+def squares_of_every_third(b, arrays, i):
+    x = read(b, arrays[0], b.mul(i, I64(3), flags=["nsw"]))
+    b.store(b.fmul(x, x), at(b, arrays[1], i))
+
+
+def squares_of_every_fifth(b, arrays, i):
+    x = read(b, arrays[0], b.mul(i, I64(5), flags=["nsw"]))
+    b.store(b.fmul(x, x), at(b, arrays[1], i))
 
 
 def backwards(b, arrays, i):
@@ -183,7 +209,7 @@ def scalar(b, arrays, i):
 scalar.hints = SCALAR
 
 
-@pytest.mark.parametrize("body", [squares, in_place, total, squares_and_what_was_there])
+@pytest.mark.parametrize("body", [squares, squares_of_every_third, in_place, total, squares_and_what_was_there])
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
 def test_what_becomes_vectors(body, level):
     text = function(body, level) or ""
@@ -203,6 +229,7 @@ def test_what_stays_of_values_that_change_is_made_in_the_loop():
         from_the_element_before,
         rows_of_opposite_choices,
         every_second,
+        squares_of_every_fifth,
         backwards,
         to_one_place,
         from_one_place_by_steps_that_cancel,

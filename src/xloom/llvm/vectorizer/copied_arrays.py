@@ -26,7 +26,10 @@ def is_copied(facts: LoopFacts) -> bool:
     stores = list(_stores(facts))
     written = {id(root_of(store.operands[1])) for store in stores}
     values = [facts.seen(store.operands[0]) for store in stores]
-    return all(_is_zero(v) if isinstance(v, ir.Constant) else id(root_of(v.operands[0])) not in written for v in values)
+    return all(
+        _is_zero(v) if isinstance(v, ir.Constant) else facts.apart(v) == 1 and id(root_of(v.operands[0])) not in written
+        for v in values
+    )
 
 
 def call_instead(facts: LoopFacts, clone: Clone) -> None:

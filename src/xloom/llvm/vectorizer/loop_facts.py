@@ -9,6 +9,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 
 from xloom.llvm.vectorizer.innermost_loops import InnermostLoop
+from xloom.llvm.vectorizer.loads_apart import is_picked
 from xloom.llvm.vectorizer.not_plain import NotPlain
 from xloom.llvm.vectorizer.stack_variables import Variables, variables_of
 from xloom.llvm.vectorizer.widening import Work, arguments_of, bits_of, bytes_of, check_pure, work_of
@@ -30,6 +31,10 @@ class LoopFacts:
     def stride(self, value: ir.Value) -> int | None:
         """How a value changes; what is made outside the loop does not."""
         return self.strides.get(id(value), 0)
+
+    def apart(self, load: Any) -> int:
+        """How many elements there are from one that is loaded to the next."""
+        return (self.stride(load.operands[0]) or 0) // bytes_of(load.type)
 
     @property
     def only_moves(self) -> bool:
@@ -82,7 +87,7 @@ def _stride(facts: LoopFacts, i: Any) -> int | None:
         return None
     if isinstance(i, kinds.LoadInstr):
         stride = facts.stride(i.operands[0])
-        if stride not in (0, bytes_of(i.type)):
+        if stride is None or not (stride in (0, bytes_of(i.type)) or is_picked(i.type, stride)):
             raise NotPlain
         return None if stride else 0
     strides = [facts.stride(o) for o in arguments_of(i)]

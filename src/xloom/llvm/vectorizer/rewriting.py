@@ -16,6 +16,7 @@ from xloom.llvm.target import Target
 from xloom.llvm.types import I64
 from xloom.llvm.vectorizer.copied_arrays import call_instead, is_copied
 from xloom.llvm.vectorizer.innermost_loops import innermost_loops
+from xloom.llvm.vectorizer.loads_apart import LoadsApart
 from xloom.llvm.vectorizer.loop_facts import LoopFacts, facts_of
 from xloom.llvm.vectorizer.not_plain import NotPlain
 from xloom.llvm.vectorizer.widening import Widening, arguments_of, bytes_of
@@ -191,9 +192,10 @@ class _Steps:
                 state.add_incoming(first, entry)
             self._values[id(accumulator.load)] = state
             states.append(state)
-        mask = self._mask(variable) if self._part.masked else None
+        left = self._left(variable) if self._part.masked else None
+        mask = self._mask(left)
         for i in loop.instructions:
-            self._emit(i, mask)
+            self._emit(i, mask, left)
         self._enter.branch(body)
         merged = []
         for accumulator, state in zip(facts.variables.accumulators, states, strict=True):
@@ -213,15 +215,20 @@ class _Steps:
             self._merge(accumulator, value)
         b.branch(after)
 
-    def _mask(self, variable: ir.Value) -> ir.Value:
-        """The iterations that there are before the end is reached."""
+    def _left(self, variable: ir.Value) -> ir.Value | int:
+        """How many iterations there are before the end is reached."""
         b, loop = self._b, self._facts.loop
         if self._part.steps == 1 and loop.count is not None:
-            return first_lanes(self._lanes, loop.count % self._lanes)
+            return loop.count % self._lanes
         rest = b.sub(self._part.end, variable, flags=["nsw"])
         if loop.step > 1:
             rest = b.sdiv(b.add(rest, I64(loop.step - 1)), I64(loop.step))
-        return leading_lanes(b, self._lanes, rest)
+        return rest
+
+    def _mask(self, left: ir.Value | int | None) -> ir.Value | None:
+        if left is None:
+            return None
+        return first_lanes(self._lanes, left) if isinstance(left, int) else leading_lanes(self._b, self._lanes, left)
 
     def _merge(self, accumulator: Any, vector: ir.Value) -> None:
         """All lanes into the variable."""
@@ -239,7 +246,7 @@ class _Steps:
             whole = overloaded(b, f"vector.reduce.{kind}", [vector.type], element, [vector])
         b.store(_clone(b, accumulator.operator, [before, whole]), accumulator.pointer)
 
-    def _emit(self, i: Any, mask: ir.Value | None) -> None:
+    def _emit(self, i: Any, mask: ir.Value | None, left: ir.Value | int | None) -> None:
         facts, b = self._facts, self._b
         stride = facts.stride(i)
         variables = facts.variables
@@ -258,7 +265,9 @@ class _Steps:
         elif isinstance(i, kinds.LoadInstr):
             pointer, kind = self._scalar(i.operands[0]), self._widening.vector(i.type)
             align = i.align or bytes_of(i.type)
-            if mask is None:
+            if self._lanes > 1 and (apart := facts.apart(i)) > 1:
+                made = LoadsApart(b, pointer, i.type, apart, left).vector(self._lanes)
+            elif mask is None:
                 made = b.load(pointer, typ=kind, align=align)
             else:
                 made = masked_load(b, pointer, mask, uniform(kind, 0), align)
