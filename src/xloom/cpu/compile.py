@@ -38,9 +38,8 @@ def compile(
     wanted = checks.value_checks() if check is None else checks.known_value_checks(check)
     if not wanted and (executable := _known(module, target)) is not None:
         return executable
-    compilation = _compiler()
     with without_collector():  # what is made either stays or is no cycle
-        return compilation.compiled(module, target, wanted)
+        return _compiler().compiled(module, target, wanted)
 
 
 def _known(module: Module, target: Target) -> Executable | None:

@@ -40,7 +40,8 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>", *, trusted: bool 
     kept = declarations.get(key)
     if kept is not None:
         return LazyModule(key, decode(kept), read)
-    module = read()
-    declaration = declared(module)
-    declarations.put(key, declaration.to_proto())
+    with without_collector():
+        module = read()
+        declaration = declared(module)
+        declarations.put(key, declaration.to_proto())
     return LazyModule(key, declaration, lambda: module)

@@ -35,6 +35,7 @@ from xloom.llvm.shared_code import is_checked
 from xloom.llvm.symbolic_dimension import SymbolicDimensions
 from xloom.llvm.target import Target
 from xloom.llvm.target_module import TargetModule
+from xloom.llvm.vectorizer.rewriting import vectorized
 
 _BY_SHAPE = having(Trait.BY_SHAPE)
 
@@ -122,8 +123,9 @@ class KernelModules:
     def of_lines(self, nest: LoopNest, numbers: dict[BufferValue, int], part: BufferValue) -> str:
         """A function of a nest that stores one array, to which `part` of that or of one that it loads is given."""
         module = TargetModule(self._target)
-        emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of, part)
-        return self._own_module(module_text(module), [], ()).module_name
+        body = emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of, part)
+        pipeline = PassPipeline.VECTORS if vectorized([body], self._target, short=False) else PassPipeline.LOOPS
+        return self._own_module(module_text(module), [], (), pipeline).module_name
 
     def of_rule(
         self,

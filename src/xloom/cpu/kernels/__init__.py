@@ -7,6 +7,7 @@ from importlib import import_module
 from xloom.codegen.ops import OP_ROWS
 from xloom.cpu.kernel_modules.kernel import KERNELS, Rule
 from xloom.cpu.kernels import facts  # noqa: F401 - registers them
+from xloom.cpu.kernels.matmul import dot  # noqa: F401 - loaded with the compiler, as most programs have products
 
 
 def rule_of(opcode: str) -> Rule | None:

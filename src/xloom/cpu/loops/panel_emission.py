@@ -32,8 +32,8 @@ def emit_lines(
     numbers: Mapping[BufferValue, int],
     types_of: Callable[[BufferValue], DType],
     part: BufferValue,
-) -> None:
-    """The function of a nest that stores one array.
+) -> ir.Function:
+    """The function of a nest that stores one array; gives what has its loops.
 
     Of that, or of one that it loads, the caller has a `part` only; `numbers` are the argument numbers of all others.
     """
@@ -52,6 +52,7 @@ def emit_lines(
     addresses = [b.gep(context, [I64(k + 1)], inbounds=True, source_etype=POINTER) for k in range(count)]
     b.call(body, [*(b.load(address, typ=POINTER) for address in addresses), target, *rest])
     b.ret_void()
+    return body
 
 
 def _set_outer(elements: Elements, outer: Sequence[Var], row: ir.Value) -> None:
