@@ -5,8 +5,10 @@ import pytest
 
 import xloom as xl
 from tests.cpu.test_dot import values
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.hlo.dtype import DTYPES
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.target import host_level, target_named
 
 has_tiles = pytest.mark.skipif(not host_level().has_tiles, reason="no AMX, or a process may not use it")
@@ -162,3 +164,18 @@ ENTRY e {
     assert len(fusions(text)) == 1
     others = prepared(xl.parse(text), target=target_named("x86-64-v4-bf16")).instructions
     assert all(i.opcode != "fusion" for i in others)
+
+
+def test_loops_of_what_makes_an_operand_are_vectors_before_llvm_reads_them():
+    text = """ENTRY e {
+      a = f32[256,256] parameter(0)
+      b = s8[256,256] parameter(1)
+      c = f32[256,256] convert(b)
+      s = f32[256] parameter(2)
+      t = f32[256,256] broadcast(s), dimensions={1}
+      m = f32[256,256] multiply(c, t)
+      ROOT d = f32[256,256] dot(a, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }"""
+    _, _, program = lowered(prepared(xl.parse(text), target=AMX), AMX)
+    assert len(program.modules) == 2
+    assert PassPipeline.LOOPS not in {module.pipeline for module in program.modules.values()}
