@@ -56,7 +56,7 @@ WRAPPERS = [
 ]
 """What calls them, whatever engine they have."""
 COMPILED = ["compiled_data_parallel", "compiled_fully_sharded", "compiled_tensor_parallel"]
-BY_MPI = [*COLLECTIVES, *WRAPPERS]
+BY_MPI = [*COLLECTIVES, "in_the_callers_thread", *WRAPPERS]
 BY_GLOO = [*COLLECTIVES, "compiled"]
 
 
@@ -81,7 +81,10 @@ ENGINES = {
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 def test_programs_that_differ(engine):
-    check(finish(start(PROGRAMS, ["other_shapes"], XLOOM_DISTRIBUTED_TIMEOUT="20", **engine)), "other_shapes")
+    names = ["other_shapes", "other_shapes_later"]
+    both = finish(start(PROGRAMS, names, XLOOM_DISTRIBUTED_TIMEOUT="20", **engine))
+    for name in names:
+        check(both, name)
 
 
 @pytest.mark.long

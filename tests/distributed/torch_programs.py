@@ -34,6 +34,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import xloom.torch  # noqa: F401 - it registers the device and the backend
 from xloom.errors import DistributedError
+from xloom.pjrt import brief_runs
+from xloom.pjrt.compiler import SpmdNative
 from xloom.torch.lazy.runtime.memory_statistics import memory_allocated
 from xloom.torch.metrics import METRICS
 
@@ -616,14 +618,47 @@ def compiled_tensor_parallel():
     train_alike(torch.compile(model, backend="xloom", fullgraph=True), alone, same_data=True)
 
 
+def in_the_callers_thread():
+    """Small collectives, once others were short: to hand them over would take longer."""
+    x = torch.ones(3, device="xla")
+    given: list[Any] = []
+    own_run, own_limit = SpmdNative.run, brief_runs.LONG
+
+    def handed_over(self: SpmdNative, arguments: Any, launch: Any) -> Any:
+        given.append(launch)
+        return own_run(self, arguments, launch)
+
+    SpmdNative.run, brief_runs.LONG = handed_over, 1e9
+    try:
+        for _ in range(10):
+            dist.all_reduce(x, op=dist.ReduceOp.MAX)
+            x.cpu()
+    finally:
+        SpmdNative.run, brief_runs.LONG = own_run, own_limit
+    assert len(given) == 1, f"{len(given)} of 10 were handed over"
+    agree(x, torch.ones(3))
+
+
 def other_shapes():
     """A wrong program is an error in both, after which both may go on."""
-    x = torch.ones(3 + dist.get_rank(), device="xla")
+    differ(torch.ones(3 + dist.get_rank(), device="xla"))
+
+
+def other_shapes_later():
+    """The same of programs that have run, which begin in another way."""
+    both = [torch.ones(3 + k, device="xla") for k in range(2)]
+    for x in both * 3:
+        dist.all_reduce(x, op=dist.ReduceOp.MAX)
+        x.cpu()
+    differ(both[dist.get_rank()], op=dist.ReduceOp.MAX)
+
+
+def differ(x, **options):
     try:
-        dist.all_reduce(x)
+        dist.all_reduce(x, **options)
         x.cpu()
     except DistributedError as error:
-        assert re.search(r"all-gather f32\[2,3\]|all-reduce by add of f32\[3\]", str(error)), error
+        assert re.search(r"all-gather f32\[2,3\]|all-reduce by (add|maximum) of f32\[3\]", str(error)), error
     else:
         raise AssertionError("two shapes were added")
     dist.barrier()

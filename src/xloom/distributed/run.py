@@ -38,6 +38,7 @@ from xloom.trace import active, watch
 
 _ANNOUNCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _TAKE = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
+_TRY = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _WAIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _END = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _open: list[Any] = []
@@ -62,6 +63,7 @@ class Processes:
         self._library = jit.Library([code], ["xloom_exchange", "xloom_announce", *turns], imports)
         self._announce = self._library.function("xloom_announce", _ANNOUNCE)
         self._take = self._library.function("xloom_turn_take", _TAKE)
+        self._try = self._library.function("xloom_turn_try", _TRY)
         self._wait = self._library.function("xloom_turn_wait", _WAIT)
         self._end = self._library.function("xloom_turn_end", _END)
         self._turns = TURNS.new()
@@ -122,6 +124,10 @@ class Processes:
     def wait(self, ticket: int) -> None:
         """Waits until it is a run's turn."""
         self._wait(self.turns, ticket)
+
+    def try_turn(self, brief: int) -> bool:
+        """Begins a run of the BRIEF at an address, unless another one is under way."""
+        return bool(self._try(brief))
 
     def end_turn(self) -> None:
         """The run whose turn it is has ended."""
@@ -315,6 +321,10 @@ class Brief:
     def turns(self) -> int:
         """The address of the TURNS."""
         return self._processes.turns
+
+    def try_begin(self) -> bool:
+        """Begins a run, unless another one is under way or waits, or a process is gone."""
+        return self._processes.try_turn(self.address)
 
     def end(self) -> None:
         """Ends a run that has begun."""

@@ -234,6 +234,10 @@ class SpmdNative:
                     raise failure from None
             raise EvaluationError(f"another device failed: {rendezvous.failure}", where=error.where) from None
 
+    def run_as(self, participant: np.ndarray, arguments: Sequence[np.ndarray]) -> Any:
+        """The same as a participant of a run that has begun. Raises BrokenRendezvous if another one will not come."""
+        return self._executable(*arguments, participant=participant)
+
     @property
     def direct(self) -> Direct | None:
         """What runs it without Python, given a participant after its arguments; None if nothing does."""
