@@ -83,7 +83,7 @@ HEADER = StructLayout("collective", "program", "run", "nbytes", "follow")
 messages of data `follow` it at once."""
 HEADER_BYTES = 512
 """With a text."""
-INLINE = 1 << 14
+INLINE = 1 << 13
 """So many bytes at most come in the same message as the header, which they are copied for."""
 FIRST_BYTES = HEADER_BYTES + INLINE
 EAGER = 1 << 16
