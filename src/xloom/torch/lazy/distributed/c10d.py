@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -35,8 +36,13 @@ def _write_rows(targets: Sequence[Tensor], value: Value) -> None:
         write(target, row)
 
 
-def _reduction(boxed: ScriptObject) -> str:
-    return ReduceOp.RedOpType(boxed.op()).name.lower()  # type: ignore[attr-defined]
+def _reduction(boxed: Any) -> str:
+    return _name_of(boxed.op())
+
+
+@lru_cache
+def _name_of(number: int) -> str:
+    return ReduceOp.RedOpType(number).name.lower()  # which takes as long as some collectives
 
 
 def _in_parts(group: Group, tensor: Tensor) -> Value:
