@@ -222,6 +222,28 @@ PROGRAMS = {
   four = s32[] constant(4)
   b = f32[32,4] dynamic-update-slice(fills, x, four, zero)
   ROOT r = (f32[<n>,4], f32[32,4]) tuple(a, b) }""",
+    "slices from where the program says": """ENTRY e { x = f32[<n+6>,4] parameter(0)
+  y = f32[20,4] parameter(1)
+  i = s8[] parameter(2)
+  w = s64[1] constant({4294967297})
+  far = s64[] reshape(w)
+  none = s64[] constant(0)
+  zero = s8[] constant(0)
+  a = f32[<n>,4] dynamic-slice(x, i, zero), dynamic_slice_sizes={<n>,4}
+  b = f32[<n>,4] dynamic-slice(y, i, zero), dynamic_slice_sizes={<n>,4}
+  c = f32[<n>,4] dynamic-slice(y, far, none), dynamic_slice_sizes={<n>,4}
+  d = f32[3,4] dynamic-slice(x, far, none), dynamic_slice_sizes={3,4}
+  ROOT r = (f32[<n>,4], f32[<n>,4], f32[<n>,4], f32[3,4]) tuple(a, b, c, d) }""",
+    "updates where the program says": """ENTRY e { x = f32[<n>,4] parameter(0)
+  y = f32[20,4] parameter(1)
+  z = f32[<n+6>,4] parameter(2)
+  i = s32[] parameter(3)
+  zero = s32[] constant(0)
+  far = s32[] constant(8)
+  a = f32[20,4] dynamic-update-slice(y, x, i, zero)
+  b = f32[<n+6>,4] dynamic-update-slice(z, x, i, zero)
+  c = f32[20,4] dynamic-update-slice(y, x, far, zero)
+  ROOT r = (f32[20,4], f32[<n+6>,4], f32[20,4]) tuple(a, b, c) }""",
     "sort": """ENTRY e { x = f32[2,<n>] parameter(0)
   ROOT r = f32[2,<n>] sort(x), dimensions={1}, to_apply=less }""",
     "topk": """ENTRY e { x = f32[2,<n>] parameter(0)
@@ -247,7 +269,7 @@ def random(shape, rng):
 
 def beyond(array, dims, n):
     """The array at the bounds of its dimensions, with rubbish beyond its sizes."""
-    rubbish = np.nan if array.dtype.kind == "f" else 1 << 20
+    rubbish = np.nan if array.dtype.kind == "f" else min(1 << 20, np.iinfo(array.dtype).max)
     out = np.full([dims[d].at(BOUND) if d in dims else k for d, k in enumerate(array.shape)], rubbish, array.dtype)
     out[tuple(map(slice, array.shape))] = array
     return out

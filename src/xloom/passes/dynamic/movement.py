@@ -111,11 +111,24 @@ def _clamped(e: Emitter, array: Padded, starts: list[Instruction], sizes: Sequen
         if size is None:
             out.append(start)
             continue
-        wide = start if start.shape.dtype is s32 else e("convert", array_shape(s32, ()), (start,))
-        most = e.scalar("maximum", e.scalar("subtract", size, sizes[d]), 0)
-        out.append(e.scalar("maximum", e.scalar("minimum", wide, most), 0))
-    types = {o.shape.dtype for o in out}
-    return out if len(types) == 1 else [e("convert", array_shape(s32, ()), (o,)) for o in out]
+        out.append(clamped(e, start, e.scalar("subtract", size, sizes[d])))
+    return of_one_type(e, out)
+
+
+def of_one_type(e: Emitter, places: list[Instruction]) -> list[Instruction]:
+    """Places, of which some are of a narrow type, and those that are `clamped` of none."""
+    types = {place.shape.dtype for place in places}
+    return places if len(types) == 1 else [e("convert", array_shape(s32, ()), (place,)) for place in places]
+
+
+def clamped(e: Emitter, start: Instruction, most: Instruction) -> Instruction:
+    """A place from 0 to `most`, an s32 scalar, or 0: in its own type, unless that is a narrow one."""
+    if start.shape.dtype.bits < s32.bits:
+        start = e("convert", array_shape(s32, ()), (start,))
+    most = e.scalar("maximum", most, 0)
+    if start.shape.dtype is not s32:
+        most = e("convert", start.shape, (most,))
+    return e("maximum", start.shape, (e("minimum", start.shape, (start, most)), e.zero(start.shape)))
 
 
 @pads("gather")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xloom.hlo.module import Module
-from xloom.passes.dynamic import reshaping, resizing_rules  # noqa: F401 - each registers its rules
+from xloom.passes.dynamic import reshaping, resizing_rules, sized_windows  # noqa: F401 - each registers its rules
 from xloom.passes.dynamic.resizing import Extent, Resizable, Resizing
 
 __all__ = ["Extent", "Resizable", "resizable"]

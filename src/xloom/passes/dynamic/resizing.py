@@ -263,6 +263,13 @@ def differs(instruction: Instruction, what: str) -> LoweringError:
     return LoweringError(f"{instruction.opcode} {what}", where=where(instruction))
 
 
+def alike(r: Resizing, old: Instruction, others: Sequence[Instruction], but: str) -> None:
+    """Raises LoweringError unless all attributes but one are those of the other samples."""
+    meanings = [r.meaning(i) for i in (old, *others)]
+    if any(({**attrs, but: None}, c) != ({**meanings[0][0], but: None}, meanings[0][1]) for attrs, c in meanings[1:]):
+        raise differs(old, "has other attributes for another size")
+
+
 def _is_of_scalars(computation: Computation) -> bool:
     """True for one as reducers are."""
     return all(i.shape.is_scalar or i.shape.is_tuple for i in computation.instructions)

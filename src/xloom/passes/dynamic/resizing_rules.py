@@ -7,19 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from xloom.hlo.attributes import SliceDimension, WindowDimension
+from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
-from xloom.passes.dynamic.resizing import Dims, Operand, Resizing, differs, resizes
+from xloom.passes.dynamic.resizing import Dims, Operand, Resizing, alike, differs, resizes
 from xloom.passes.dynamic.sizes import formula
 from xloom.passes.dynamic.values import RULES, Padded, Place, Repeated, Size
-
-
-def _alike(r: Resizing, old: Instruction, others: Sequence[Instruction], but: str) -> None:
-    """Raises LoweringError unless all attributes but one are those of the other samples."""
-    meanings = [r.meaning(i) for i in (old, *others)]
-    if any(({**attrs, but: None}, c) != ({**meanings[0][0], but: None}, meanings[0][1]) for attrs, c in meanings[1:]):
-        raise differs(old, "has other attributes for another size")
 
 
 @resizes("elementwise")
@@ -111,7 +104,7 @@ def _dot(
 def _convolution(
     r: Resizing, old: Instruction, others: Sequence[Instruction], operands: Sequence[Operand], dims: Dims
 ) -> Padded:
-    _alike(r, old, others, "window")  # of the largest, a kernel of dynamic size is zero beyond it
+    alike(r, old, others, "window")  # of the largest, a kernel of dynamic size is zero beyond it
     for row in zip(*(i["window"] for i in (old, *others)), strict=True):
         if len({replace(w, size=1) for w in row}) > 1:
             raise differs(old, "has another window for another size")
@@ -122,7 +115,7 @@ def _convolution(
 def _reduce_window(
     r: Resizing, old: Instruction, others: Sequence[Instruction], operands: Sequence[Operand], dims: Dims
 ) -> Padded:
-    _alike(r, old, others, "window")
+    alike(r, old, others, "window")
     for d, row in enumerate(zip(*(i["window"] for i in (old, *others)), strict=True)):
         # a window over all that comes before, in whatever size: cumulative sums
         over_all = all(
@@ -139,7 +132,7 @@ def _gather(
     r: Resizing, old: Instruction, others: Sequence[Instruction], operands: Sequence[Operand], dims: Dims
 ) -> Padded:
     """Slices of a dynamic dimension are of one element, or of all."""
-    _alike(r, old, others, "slice_sizes")
+    alike(r, old, others, "slice_sizes")
     array, indices = (r.filled(o) for o in operands)
     for d, row in enumerate(zip(*(i["slice_sizes"] for i in (old, *others)), strict=True)):
         whole = all(n == i.operands[0].shape.dims[d] for n, i in zip(row, (old, *others), strict=True))
@@ -196,26 +189,3 @@ def _pad(
     at = [r.scalar(low) if low.scale else r.emit.number(low.offset) for low in lows]
     out = r.emit("dynamic-update-slice", old.shape, (r.emit.spread(value.value, old.shape), filled, *at))
     return r.sized(out, dims)
-
-
-@resizes("dynamic-update-slice")
-def _update(
-    r: Resizing, old: Instruction, others: Sequence[Instruction], operands: Sequence[Operand], dims: Dims
-) -> Padded:
-    """An update of dynamic size leaves what is behind it; it begins where the program says."""
-    r.same(old, others)
-    array, update = (r.filled(o) for o in operands[:2])
-    at = operands[2:]
-    if not update.sizes:
-        return r.by_rule(old, [array, update, *at], dims)
-    if any(i.opcode != "constant" for i in old.operands[2:]):
-        raise differs(old, "puts an array of dynamic size where the program says")
-    starts = [int(i.literal.value) for i in old.operands[2:]]
-    if any(not 0 <= s <= n - k for s, k, n in zip(starts, update.value.shape.dims, old.shape.dims, strict=True)):
-        raise differs(old, "puts an array of dynamic size outside of another")
-    limits = tuple(SliceDimension(s, s + n) for s, n in zip(starts, update.value.shape.dims, strict=True))
-    before = r.emit("slice", update.value.shape, (array.value,), {"slice": limits})
-    new = update.value
-    for (_, d), size in update.sizes.items():
-        new = r.emit("select", new.shape, (r.emit.inside(new.shape, d, size), new, before))
-    return Padded(r.emit.clone(old, [array.value, new, *(o.value for o in at)]), array.sizes)
