@@ -179,3 +179,17 @@ def test_numbers_in_vmap():
     x = torch.arange(3.0)
     compiled = torch.compile(torch.func.vmap(lambda a: a.sin() * 2), backend="xloom")
     torch.testing.assert_close(compiled(x), x.sin() * 2)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_memory_is_made_of_a_number_of_bytes_or_of_these():
+    """torch's own constructor ended the process."""
+    assert torch.UntypedStorage(12, device="xla").nbytes() == 12
+    assert torch.TypedStorage(3, dtype=torch.float32, device="xla").nbytes() == 12
+    memory = torch.UntypedStorage([1, 0, 0, 0, 2, 0, 0, 0], device="xla")
+    assert memory.device == torch.device("xla:0")
+    numbers = torch.empty(0, dtype=torch.int32, device="xla").set_(memory, 0, (2,), (1,))
+    assert numbers.tolist() == [1, 2]
+    with pytest.raises(RuntimeError, match="xla:7"):
+        torch.UntypedStorage(12, device="xla:7")
+    assert torch.UntypedStorage(12).device.type == torch.UntypedStorage(12, device="cpu").device.type == "cpu"

@@ -49,6 +49,21 @@ def _to(self: torch.UntypedStorage, *, device: Any, non_blocking: bool = False) 
     return LoadedMemory(self.cpu())
 
 
+_make: Any = torch.UntypedStorage.__new__
+
+
+def _new(cls: type, *arguments: Any, device: Any = None, **options: Any) -> torch.UntypedStorage:
+    """A storage of so many bytes, or of these."""
+    if device is None:
+        return _make(cls, *arguments, **options)
+    wanted = torch.device(device)
+    if wanted.type != DEVICE.type:
+        return _make(cls, *arguments, device=device, **options)
+    device_module.check(wanted)
+    return LoadedMemory(_make(torch.UntypedStorage, *arguments, device="cpu", **options))
+
+
 def register() -> None:
-    """Has storages move: torch asks for memory that has an address, which would end the process."""
+    """Has storages move, and be made: torch asks for memory that has an address, which would end the process."""
     torch.UntypedStorage.to = _to  # type: ignore[method-assign]
+    torch.UntypedStorage.__new__ = staticmethod(_new)  # type: ignore[method-assign,assignment]
