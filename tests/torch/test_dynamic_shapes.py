@@ -1,5 +1,6 @@
 """torch.compile with dynamic shapes: sizes share programs, and values are those of eager mode."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -7,6 +8,7 @@ from torch.nn import functional as F
 
 from xloom.torch import metrics
 from xloom.torch.compiled_graph import CompiledGraph
+from xloom.torch.dynamic_graph import changes_with
 from xloom.torch.size_bounds import SMALLEST_OF_FEW, bound_of, samples_of
 
 SIZES = (9, 10, 13, 16)
@@ -150,6 +152,22 @@ def test_sizes_that_grow_as_others_did_share_programs_at_once(compiled):
     assert len(compiled) == 2 + 1
     grown(run, 5, 10, 14)
     assert len(compiled) == 2 + 2
+
+
+def test_a_cache_may_be_a_part_of_any_memory(compiled):
+    run = torch.compile(lambda query, cache: (query @ cache.mT).softmax(-1) @ cache, backend="xloom", dynamic=True)
+    for n, spare in [(9, 1), (10, 3), (11, 2), (12, 7), (13, 1), (14, 5)]:
+        query, cache = torch.randn(1, 2, 1, 4), torch.randn(1, 2, n + spare, 4)[:, :, :n]
+        torch.testing.assert_close(run(query, cache), (query @ cache.mT).softmax(-1) @ cache)
+    assert len(compiled) == 2 + 1
+    assert not metrics.METRICS.own_sizes
+
+
+def test_sizes_that_were_always_equal_change_together():
+    """As the keys of each layer do, which Dynamo does not know to be equally many."""
+    seen = np.array([(4, 14, 14), (4, 19, 19), (3, 25, 25)])
+    assert [way.tolist() for way in changes_with(seen, 1)] == [[0, 1, 1], [0, 1, 0]]
+    assert [way.tolist() for way in changes_with(seen, 0)] == [[1, 0, 0]]
 
 
 def test_sizes_of_a_graph_end_where_another_graph_begins(compiled):

@@ -44,8 +44,8 @@ class DynamicGraph:
         self._recent: OrderedDict[tuple[Formula[ResizedGraph], int], None] = OrderedDict()
         """The programs of several sizes, by formula and bound."""
         self._family: Family[ResizedGraph] = Family()
-        self._alone = set(range(len(self._symbols.symbols)))
-        """The symbols of which one may change without the others, as far as it is known."""
+        self._refused: set[bytes] = set()
+        """Which symbols may not change without the others, as far as it is known."""
         self._shares = self._symbols.complete and device is None
 
     def __call__(self, *arguments: Any) -> list[Any]:
@@ -79,19 +79,22 @@ class DynamicGraph:
         return self._of(formula, numbers, arguments)
 
     def _of_one_symbol(self, numbers: np.ndarray, arguments: Sequence[Any]) -> ResizedGraph | None:
-        """A program for the sizes that one symbol has had, the one with the most of them."""
+        """A program for the sizes that one symbol has had, the one with the most of them. Those that have always been
+        equal to it change with it, or else it alone does."""
         seen = np.stack([*self._family.seen, numbers])
-        places = [k for k in sorted(self._alone) if numbers[k] >= LEAST]
+        ways = {k: [w for w in changes_with(seen, k) if w.tobytes() not in self._refused] for k in range(numbers.size)}
+        places = [k for k, its in ways.items() if its and numbers[k] >= LEAST]
         if len(self._family.seen) <= EXACT or not places:
             return None
         place = max(places, key=lambda k: len(np.unique(seen[:, k])))
-        formula = along(place, (np.arange(numbers.size) == place).astype(np.int64), numbers)
-        found = self._of(formula, numbers, arguments)
-        if found is None:
-            self._alone.discard(place)
-        else:
-            self._family.add(formula, numbers)
-        return found
+        for way in ways[place]:
+            formula = along(place, way, numbers)
+            found = self._of(formula, numbers, arguments)
+            if found is not None:
+                self._family.add(formula, numbers)
+                return found
+            self._refused.add(way.tobytes())
+        return None
 
     def _of(self, formula: Formula[ResizedGraph], numbers: np.ndarray, arguments: Sequence[Any]) -> ResizedGraph | None:
         size = formula.size(numbers)
@@ -117,3 +120,9 @@ class DynamicGraph:
             (old, its), _ = self._recent.popitem(last=False)
             del old.programs[its]
         return program if program is not None and program.least <= size <= program.bound else None
+
+
+def changes_with(seen: np.ndarray, place: int) -> list[np.ndarray]:
+    """How numbers may change with one of them: those that were equal to it each time, or none."""
+    equal, alone = (seen == seen[:, [place]]).all(0), np.arange(seen.shape[1]) == place
+    return [way.astype(np.int64) for way in ((equal, alone) if equal.sum() > 1 else (alone,))]

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from xloom.torch.affine_sizes import ENDLESS, LEAST
+from xloom.torch.fx_graph import as_list
 
 Symbol = Any
 """One of sympy's."""
@@ -25,8 +26,14 @@ class SizeSymbols:
         self.symbols: list[Symbol] = []
         """Those whose values are known once there are arguments."""
         self._found_in: list[tuple[Symbol, int, int | None]] = []
-        self.passed_on = {k for k, node in enumerate(placeholders) if is_ragged(self._values[k]) and _is_result(node)}
-        """The numbers of arguments that are ragged sizes, and that the graph computes nothing of."""
+        depended = _depended(graph)
+        self.passed_on = {
+            k
+            for k, (node, value) in enumerate(zip(placeholders, self._values, strict=True))
+            if isinstance(value, torch.SymInt) and _is_result(node)
+            if is_ragged(value) or not value.node.expr.free_symbols & depended
+        }
+        """The numbers of arguments that are sizes, and of which nothing depends: ragged ones, and strides of others."""
         unknown = set()
         for number, value in enumerate(self._values):
             if number in self.passed_on:
@@ -62,7 +69,8 @@ class SizeSymbols:
 
     def arguments(self, given: Sequence[Any], values: Mapping[Symbol, int]) -> list[Any]:
         """Arguments for other values, of which the tensors have no memory where their size depends on them."""
-        return [self._argument(value, own, values) for value, own in zip(self._values, given, strict=True)]
+        pairs = enumerate(zip(self._values, given, strict=True))
+        return [own if k in self.passed_on else self._argument(value, own, values) for k, (value, own) in pairs]
 
     def _argument(self, value: Any, given: Any, values: Mapping[Symbol, int]) -> Any:
         if isinstance(value, torch.SymInt) and not is_ragged(value):
@@ -75,6 +83,23 @@ class SizeSymbols:
 def is_ragged(size: Any) -> bool:
     """Whether a size is that of a nested tensor's ragged dimension, which stands for the tensor's offsets."""
     return isinstance(size, torch.SymInt) and size.node.is_nested_int()
+
+
+def _depended(graph: GraphModule) -> set[Symbol]:
+    """The symbols of the sizes of all values and of the strides of results: arguments may lie in memory in any way."""
+    found: set[Symbol] = set()
+    for node in graph.graph.nodes:
+        of_results = node.args[0] if node.op == "output" else ()
+        strided = [n.meta.get("val") for n in as_list(of_results) if isinstance(n, Node)]
+        numbers = [d for value in strided if isinstance(value, torch.Tensor) for d in value.stride()]
+        for value in as_list(node.meta.get("val")):
+            if isinstance(value, torch.Tensor):
+                numbers += value.shape
+            elif node.op != "placeholder":
+                numbers.append(value)
+        symbolic = [n for n in numbers if isinstance(n, (torch.SymInt, torch.SymFloat, torch.SymBool))]
+        found = found.union(*[n.node.expr.free_symbols for n in symbolic if not is_ragged(n)])
+    return found
 
 
 def _is_result(node: Node) -> bool:
