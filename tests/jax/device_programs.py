@@ -349,7 +349,6 @@ def parts_as_terms():
                 (P("x", "y"), P(None, "y", unreduced=frozenset({"x"}))),
                 (P(("x", "y")), P("x", unreduced=frozenset({"y"}))),
                 (P("y", "x"), P(unreduced=frozenset({"x", "y"}))),
-                (P(("y", "x")), P(unreduced=frozenset({"x", "y"}))),
                 (P(), P(unreduced=frozenset({"x"}))),
             ]:
                 terms = jax.jit(lambda x: x, out_shardings=target)
@@ -358,6 +357,13 @@ def parts_as_terms():
                 found.append([np.asarray(shard.data) for shard in terms(array).addressable_shards])
     ours, wanted = found[: len(found) // 2], found[len(found) // 2 :]
     np.testing.assert_equal(ours, wanted)
+    # where one dimension is cut along both axes, the terms of jaxlib 0.10.2 add up to something else
+    mesh = next(meshes())
+    with jax.set_mesh(Mesh(mesh.devices, ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)):
+        for axes in (("x", "y"), ("y", "x")):
+            array = jax.device_put(X, P(axes))
+            terms = jax.jit(lambda x: x, out_shardings=P(unreduced=frozenset({"x", "y"})))(array)
+            np.testing.assert_equal(sum(np.asarray(shard.data) for shard in terms.addressable_shards), X)
 
 
 def callbacks_of_parts():
