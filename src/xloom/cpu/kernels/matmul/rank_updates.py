@@ -19,7 +19,7 @@ from xloom.cpu.kernels.matmul.operands import widened_array
 from xloom.cpu.kernels.matmul.tile import at_most, needed_lanes, nest, rolled, share
 from xloom.llvm.cache_lines import LINE, fetch
 from xloom.llvm.loop import allocate
-from xloom.llvm.symbolic_dimension import greatest, least
+from xloom.llvm.symbolic_dimension import divides, greatest, least
 from xloom.llvm.types import POINTER, element_pointer, i64
 from xloom.llvm.vectors import lanes_below
 
@@ -52,7 +52,7 @@ class RankUpdates(MatrixRows):
         self.state = arithmetic.target.caches.second // _SHARE // arithmetic.dtype.bytes
         even = greatest(_LEAST_RUN, -(-row // _LEAST_STRIPS))
         most = least(least(self.run, even), self.state // self.results) // self.step * self.step
-        self.is_even = row % self.step == 0
+        self.is_even = divides(self.step, row)
         self.height = -(-share(row, greatest(self.step, most)) // self.step) * self.step
         super().emit()
 
@@ -75,24 +75,20 @@ class RankUpdates(MatrixRows):
         loops = [(x.size, (x.a, x.b)) for x in outer]
 
         def body(at: list[ir.Value]) -> None:
-            begin = 0
-            for rank in dict.fromkeys((self.rank, max(1, self.rank // 3), 1)):
-                end = begin + (depth.size - begin) // rank * rank
-                if begin < end:
-                    with rolled(b, begin, end, rank, name="k") as k:
-                        row = b.add(at[0], b.mul(k, i64(depth.a)))
-                        factor = b.add(at[1], b.mul(k, i64(depth.b)))
-                        self._update(phase, state, row, factor, size, rank)
-                begin = end
+            whole = depth.size // self.rank * self.rank
+            for begin, end, rank in ((0, whole, self.rank), (whole, depth.size, 1)):
+                with rolled(b, begin, end, rank, name="k") as k:
+                    row, factor = b.add(at[0], b.mul(k, i64(depth.a))), b.add(at[1], b.mul(k, i64(depth.b)))
+                    self._update(phase, state, row, factor, size, rank)
 
         nest(b, loops, [b.add(starts["a"], first), starts["b"]], body)
-        with rolled(b, 0, size, self.step) as i, rolled(b, 0, self.results) as number:
-            here = self._results(b, state, i, number)
-            target = b.add(b.add(starts["c"], first), b.add(i, b.mul(number, i64(self.column.c))))
-            for v, mask in enumerate(self._masks(b, size, i)):
-                at = b.add(target, i64(v * lanes))
-                value = self._get(b, here, v)
-                arithmetic.store(b, self.result.pointer(phase), self.result.dtype, at, value, mask)
+        for i, masks in self._steps(b, size):
+            with rolled(b, 0, self.results) as number:
+                here = self._results(b, state, i, number)
+                target = b.add(b.add(starts["c"], first), b.add(i, b.mul(number, i64(self.column.c))))
+                for v, mask in enumerate(masks):
+                    value, at = self._get(b, here, v), b.add(target, i64(v * lanes))
+                    arithmetic.store(b, self.result.pointer(phase), self.result.dtype, at, value, mask)
 
     def _update(
         self, phase: PhaseBuilder, state: ir.Value, row: ir.Value, factor: ir.Value, size: ir.Value, rank: int
@@ -136,12 +132,8 @@ class RankUpdates(MatrixRows):
             yield i, [None] * self.vectors
         if not self.is_even:
             with rolled(b, whole, size, self.step) as i:
-                yield i, self._masks(b, size, i)
-
-    def _masks(self, b: ir.IRBuilder, size: ir.Value, i: ir.Value) -> list[ir.Value | None]:
-        if self.is_even:
-            return [None] * self.vectors
-        return [lanes_below(b, self.lanes, b.sub(size, b.add(i, i64(v * self.lanes)))) for v in range(self.vectors)]
+                left = b.sub(size, i)
+                yield i, [lanes_below(b, self.lanes, b.sub(left, i64(v * self.lanes))) for v in range(self.vectors)]
 
     def _results(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> ir.Value:
         """Where the vectors of a result from row `i` of the strip on are."""
