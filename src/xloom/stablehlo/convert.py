@@ -40,8 +40,7 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>", *, trusted: bool 
     kept = declarations.get(key)
     if kept is not None:
         return LazyModule(key, decode(kept), read)
-    with without_collector():
-        module = read()
-        declaration = declared(module)
-        declarations.put(key, declaration.to_proto())
+    module = read()
+    declaration = declared(module)
+    declarations.put(key, declaration.to_proto())
     return LazyModule(key, declaration, lambda: module)
