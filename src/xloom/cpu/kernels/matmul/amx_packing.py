@@ -192,9 +192,10 @@ class TilePacking:
             line = b.gep(target, [b.mul(k, i64(apart))], inbounds=True, source_etype=I8)
             later = [place(b.add(depth, i64(_LINES_AHEAD * self.pack_factor))) for depth in depths] if is_far else []
             with rolled(b, *pairs, name="pair") as pair:
-                column = linear_offset(b, self.rows, self.first_row(b, b.mul(pair, i64(2))), self.operand)
+                row = self.first_row(b, b.mul(pair, i64(2)))
                 for at in later:
-                    fetch(b, element_pointer(b, pointer, self.source.dtype, b.add(at, column)))
+                    ahead = b.add(at, linear_offset(b, self.rows, row, self.operand))
+                    fetch(b, element_pointer(b, pointer, self.source.dtype, ahead))
                 for tile in (0, 1):
                     first = self.first_row(b, b.add(b.mul(pair, i64(2)), i64(tile)))
                     column = linear_offset(b, self.rows, first, self.operand)

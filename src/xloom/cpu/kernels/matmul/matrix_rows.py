@@ -9,8 +9,9 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import rolled
+from xloom.llvm.cache_lines import LINE, fetch
 from xloom.llvm.symbolic_dimension import greatest
-from xloom.llvm.types import i64
+from xloom.llvm.types import element_pointer, i64
 
 STREAMS = 8
 """Rows read side by side: as many as the hardware fetches ahead of use."""
@@ -46,6 +47,11 @@ class MatrixRows:
                 position = digits(b, items, item)
                 starts = {name: offset(b, outer, position[:-1], name) for name in "abc"}
                 self.item(phase, starts, b.mul(position[-1], i64(self.height)), state)
+
+    def fetch_row(self, b: ir.IRBuilder, matrix: ir.Value, at: ir.Value, size: int) -> None:
+        """Has `size` elements of a row of memory brought into the caches, from element `at` of the matrix on."""
+        for first in range(0, size, max(1, LINE // self.matrix.dtype.bytes)):
+            fetch(b, element_pointer(b, matrix, self.matrix.dtype, b.add(at, i64(first))), near=False)
 
     def prepare(self, b: ir.IRBuilder) -> object:
         """What all items use: memory on the stack."""

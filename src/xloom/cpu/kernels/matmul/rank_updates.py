@@ -17,7 +17,6 @@ from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.matrix_rows import STREAMS, MatrixRows
 from xloom.cpu.kernels.matmul.operands import widened_array
 from xloom.cpu.kernels.matmul.tile import at_most, needed_lanes, nest, rolled, share
-from xloom.llvm.cache_lines import LINE, fetch
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest, least
 from xloom.llvm.types import POINTER, element_pointer, i64
@@ -104,7 +103,7 @@ class RankUpdates(MatrixRows):
             here = [b.add(b.add(row, i), b.mul(i64(apart), i64(k))) for k in range(rank)]
             if not self.matrix.is_made and rank == self.rank:
                 for at in here:
-                    self._fetch(b, matrix, b.add(at, b.mul(i64(apart), i64(rank))))
+                    self.fetch_row(b, matrix, b.add(at, b.mul(i64(apart), i64(rank))), self.step)
             lines = [
                 arithmetic.load_several(b, element_pointer(b, matrix, dtype, at), dtype, self.lanes, masks)
                 for at in here
@@ -120,10 +119,6 @@ class RankUpdates(MatrixRows):
                     totals = [arithmetic.multiply_add(b, x, y, z) for y, z in zip(line, totals, strict=True)]
                 for v, total in enumerate(totals):
                     self._put(b, results, v, total)
-
-    def _fetch(self, b: ir.IRBuilder, matrix: ir.Value, at: ir.Value) -> None:
-        for ahead in range(0, self.step, max(1, LINE // self.matrix.dtype.bytes)):
-            fetch(b, element_pointer(b, matrix, self.matrix.dtype, b.add(at, i64(ahead))), near=False)
 
     def _steps(self, b: ir.IRBuilder, size: ir.Value) -> Iterator[tuple[ir.Value, list[ir.Value | None]]]:
         """Loops over the rows of a strip, and masks of those that are there: the last ones are apart."""

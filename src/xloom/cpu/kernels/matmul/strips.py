@@ -10,7 +10,7 @@ from xloom.cpu.kernels.matmul.axes import Axis, count, inner
 from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.matrix_rows import STREAMS, MatrixRows
 from xloom.cpu.kernels.matmul.tile import at_most, needed_lanes, nest, rolled, share
-from xloom.llvm.cache_lines import CACHED, LINE, fetch
+from xloom.llvm.cache_lines import CACHED
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import greatest, least
@@ -119,9 +119,8 @@ class Strips(MatrixRows):
             masks = [self._mask(b, size, i) for i in vectors]
             # runs are too short for the hardware to find out what comes next
             for row in rows if self.is_fetched else ():
-                for at in range(0, self.rows_per_iteration, max(1, LINE // self.matrix.dtype.bytes)):
-                    ahead = b.add(b.add(row, first), i64(self.streams * self.stride + at))
-                    fetch(b, element_pointer(b, matrix, self.matrix.dtype, ahead), near=False)
+                ahead = b.add(b.add(row, first), i64(self.streams * self.stride))
+                self.fetch_row(b, matrix, ahead, self.rows_per_iteration)
             totals = [[self._get(b, state, i, i64(j)) for i in vectors] for j in range(self.results)]
             for s, row in enumerate(rows):
                 here = element_pointer(b, matrix, self.matrix.dtype, b.add(row, first))
