@@ -57,6 +57,12 @@ def matrices(m, k, n, *types, **options):
     check((m, k), (k, n), (m, n), "lhs_contracting_dims={1}, rhs_contracting_dims={0}", types, **options)
 
 
+@pytest.mark.parametrize("m,k,n,dtype", [(43, 1024, 300, "f32"), (130, 2048, 150, "f32"), (129, 512, 200, "f64")])
+def test_rows_pages_apart(m, k, n, dtype):
+    """They are copied, a part of the depth at a time; the last tile begins before the one before it ends."""
+    matrices(m, k, n, dtype, dtype, dtype)
+
+
 @pytest.mark.parametrize(
     "m,k,n",
     [

@@ -1,6 +1,7 @@
 """Large products: blocks of one operand are packed for as long as they fit the caches, and meet all of the other one.
 
-Of the other operand a few rows are packed at a time; or none, when its scalars are as well read where they lie.
+Of the other operand a few rows are packed at a time; or none, when its scalars are as well read where they lie. Rows of
+it that are pages apart, and would evict one another from the first cache, are copied as they are, a line further apart.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, l
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import BLOCK, DEPTH_BYTES, Packing, PackingTask, block_bytes, depth_bytes
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, fitting, rolled, share, spaced
-from xloom.llvm.cache_lines import fetch
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, apart, at_most, fitting, rolled, share, spaced
+from xloom.llvm.cache_lines import LINE, fetch
+from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
+from xloom.llvm.memory_copy import copy
 from xloom.llvm.symbolic_dimension import divides, greatest, if_less, least
-from xloom.llvm.types import POINTER, element_pointer, i64
+from xloom.llvm.types import I8, POINTER, element_pointer, i64
 from xloom.llvm.vectors import lanes_below, splat
 
 _OTHER_ROWS = 128
@@ -57,8 +60,10 @@ class _Blocks(NamedTuple):
     """True when the right operand is the one in blocks."""
     panels: int
     """Panels in a block."""
-    in_place: bool
-    """True when the other operand, the left one, is not packed."""
+    has_rows: bool
+    """True when the other operand, the left one, is not packed, but read row by row."""
+    copies_rows: bool
+    """True when its rows would evict one another where they lie."""
 
     @property
     def other(self) -> Packing:
@@ -77,25 +82,26 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     depth = left.length
-    in_place = rows <= columns and not a.is_made and has_scalars_in_place(arithmetic, product, a)
+    has_rows = rows <= columns and not a.is_made and has_scalars_in_rows(arithmetic, product, a)
     depth_per_block = depth_block(arithmetic, product)
     blocks_right = (
-        b_.is_made or in_place or (not a.is_made and _packs_less(right, left, rows <= columns, depth_per_block))
+        b_.is_made or has_rows or (not a.is_made and _packs_less(right, left, rows <= columns, depth_per_block))
     )
     own = right if blocks_right else left
-    panels = _panels(own, depth_per_block, in_place)
-    blocks = _Blocks(tile, depth, depth_per_block, left, right, blocks_right, panels, in_place)
+    panels = _panels(own, depth_per_block, has_rows)
+    copies_rows = has_rows and _evict_each_other(arithmetic, product, a, tile)
+    blocks = _Blocks(tile, depth, depth_per_block, left, right, blocks_right, panels, has_rows, copies_rows)
     outer = -(-own.panels // panels)
     cost = 2 * rows * columns * depth // outer
     with kernel.phase(count(product.batch) * outer, grain(cost, arithmetic)) as phase:
         _blocks(phase, product, blocks, c)
 
 
-def _panels(own: Packing, depth_per_block: int, in_place: bool) -> int:
+def _panels(own: Packing, depth_per_block: int, has_rows: bool) -> int:
     """How many panels of `depth_per_block` packed elements of the depth a block has."""
     line = own.width * depth_per_block * own.arithmetic.parts * own.arithmetic.dtype.real.bytes
     panels = own.panels // _LEAST_BLOCKS
-    if not in_place:
+    if not has_rows:
         panels = greatest(panels, _LEAST_ROWS // own.width)
     panels = greatest(1, least(block_bytes(own.arithmetic) // line, panels))
     outer = -(-own.panels // panels)
@@ -117,13 +123,19 @@ def _packs_less(right: Packing, left: Packing, is_wide: bool, depth_per_block: i
     return 4 * (own + again[0] * other) <= 3 * (other + again[1] * own)
 
 
-def has_scalars_in_place(arithmetic: Arithmetic, product: Product, a: Array) -> bool:
+def has_scalars_in_rows(arithmetic: Arithmetic, product: Product, a: Array) -> bool:
     """True when the left operand holds what a packed one would, and its rows are adjacent along the depth."""
     size = a.dtype.bytes * arithmetic.pack_factor
     if arithmetic.parts > 1 or a.dtype.kind is not arithmetic.dtype.kind or size != arithmetic.dtype.bytes:
         return False
     adjacent = len(product.rows) == len(product.depth) == 1 and product.depth[0].a == 1
     return adjacent and divides(arithmetic.pack_factor, product.depth[0].size)
+
+
+def _evict_each_other(arithmetic: Arithmetic, product: Product, a: Array, tile: Tile) -> bool:
+    """True when the rows of a tile have their scalars in lines for which the first cache has fewer places."""
+    caches = arithmetic.target.caches
+    return tile.rows > caches.ways and inner(product.rows).a * a.dtype.bytes % (caches.first // caches.ways) == 0
 
 
 def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
@@ -134,7 +146,10 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
     b, own, other = phase.b, blocks.own, blocks.other
     local = _local(b, own, block_bytes(own.arithmetic))
     chunk = greatest(1, _OTHER_ROWS // other.width)
-    packed = None if blocks.in_place else _local(b, other, _OTHER_ROWS * depth_bytes(other.arithmetic))
+    if not blocks.has_rows or blocks.copies_rows:
+        packed = _local(b, other, _OTHER_ROWS * (depth_bytes(other.arithmetic) + blocks.copies_rows * LINE))
+    else:
+        packed = None
     source, their_source = own.source.pointer(phase), other.source.pointer(phase)
     sums = Sums(b, blocks.tile)
     outer = -(-own.panels // blocks.panels)
@@ -149,8 +164,11 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
             own.emit(b, PackingTask(source, base, b.mul(first, i64(own.width)), begin, size, local, present))
             with rolled(b, 0, other.panels, chunk, name="chunk") as low:
                 some = at_most(b, b.sub(i64(other.panels), low), chunk)
-                if packed is not None:
-                    row = b.mul(low, i64(other.width))
+                row = b.mul(low, i64(other.width))
+                if blocks.copies_rows:
+                    row = at_most(b, row, count(product.rows) - other.width)
+                    _copy_rows(b, other, PackingTask(their_source, their_base, row, begin, size, packed, some))
+                elif packed is not None:
                     other.emit(b, PackingTask(their_source, their_base, row, begin, size, packed, some))
                 bounds = {"own": (i64(0), present), "other": (i64(0), some)}
                 kinds = ("own", "other") if blocks.blocks_right else ("other", "own")
@@ -164,10 +182,32 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
                         line = b.mul(position.row, i64(inner(product.rows).a))
                         start = b.add(their_base, b.add(line, b.mul(begin, i64(blocks.left.arithmetic.pack_factor))))
                         others = element_pointer(b, their_source, other.source.dtype, start)
+                    elif blocks.copies_rows:
+                        line = b.mul(b.sub(position.row, row), _row_distance(b, other, size))
+                        others = b.gep(packed, [line], inbounds=True, source_etype=I8)
                     else:
                         others = _panel(b, other, packed, theirs, size)
                     panels = (others, ours) if blocks.blocks_right else (ours, others)
                     _tile(phase, product, blocks, sums, c, target, panels, position, begin, size)
+
+
+def _row_distance(b: ir.IRBuilder, packing: Packing, size: ir.Value) -> ir.Value:
+    """Bytes from a row of a copy to the next: an odd number of lines, as rows are read side by side."""
+    nbytes = b.mul(size, i64(packing.arithmetic.pack_factor * packing.source.dtype.bytes))
+    return b.or_(b.and_(b.add(nbytes, i64(LINE - 1)), i64(-LINE)), i64(LINE))
+
+
+def _copy_rows(b: ir.IRBuilder, packing: Packing, task: PackingTask) -> None:
+    """Copies a part of the depth of the rows of panels, as far as there are rows."""
+    factor, dtype = packing.arithmetic.pack_factor, packing.source.dtype
+    rows = intrinsic(b, "smin", b.mul(task.panels, i64(packing.width)), b.sub(i64(count(packing.rows)), task.first))
+    nbytes = b.mul(task.size, i64(factor * dtype.bytes))
+    start, distance = b.add(task.base, b.mul(task.begin, i64(factor))), _row_distance(b, packing, task.size)
+    with rolled(b, 0, rows, name="row") as row:
+        line = b.mul(b.add(task.first, row), i64(inner(packing.rows).a))
+        source = element_pointer(b, task.pointer, dtype, b.add(start, line))
+        target = b.gep(task.panel, [b.mul(row, distance)], inbounds=True, source_etype=I8)
+        copy(b, target, source, nbytes)
 
 
 def _local(b: ir.IRBuilder, packing: Packing, nbytes: int) -> ir.Value:
@@ -198,7 +238,7 @@ def _tile_position(b: ir.IRBuilder, blocks: _Blocks, numbers: tuple[ir.Value, ir
     """What is not packed has no rows past the end: the last tile begins early enough to end with it."""
     tile, rows = blocks.tile, count(blocks.left.rows)
     row, column = (b.mul(x, i64(n)) for x, n in zip(numbers, (tile.rows, tile.columns), strict=True))
-    if not blocks.in_place:
+    if not blocks.has_rows:
         return _TilePosition(row, column, i64(0), at_most(b, b.sub(i64(rows), row), tile.rows))
     first = at_most(b, row, rows - tile.rows)
     return _TilePosition(first, column, b.sub(row, first), i64(tile.rows))
@@ -226,12 +266,17 @@ def _tile(
             fetch(b, element_pointer(b, pointer, c.dtype, i64(r * line + column)), to_write=True)
     sums.clear(b)
     # a pointer a panel, which advances, and constant distances from it: processors add these as they load
+    distance = _row_distance(b, left, size)
     walks = [allocate(b, POINTER) for _ in panels]
     for walk, panel in zip(walks, panels, strict=True):
         b.store(panel, walk)
     with rolled(b, 0, size, name="k"):
         here = [b.load(walk, typ=POINTER) for walk in walks]
-        scalars = spaced(b, here[0], left.source.dtype, inner(product.rows).a) if blocks.in_place else None
+        scalars = None
+        if blocks.copies_rows:
+            scalars = apart(b, here[0], lambda times: b.mul(distance, i64(times)))
+        elif blocks.has_rows:
+            scalars = spaced(b, here[0], left.source.dtype, inner(product.rows).a)
 
         def scalar(r: int) -> Parts:
             if scalars is None:
@@ -239,7 +284,7 @@ def _tile(
             return tile.arithmetic.adjacent(b, scalars(r), left.source.dtype, i64(0), 1)
 
         sums.multiply(b, scalar, lambda v: right.get(b, here[1], v * tile.lanes, tile.lanes))
-        strides = (1 if blocks.in_place else left.panel_size(1), right.panel_size(1))
+        strides = (1 if blocks.has_rows else left.panel_size(1), right.panel_size(1))
         for walk, panel, stride in zip(walks, here, strides, strict=True):
             b.store(b.gep(panel, [i64(stride)], inbounds=True, source_etype=tile.arithmetic.element), walk)
     later = b.icmp_signed(">", begin, i64(0)) if blocks.depth_per_block < blocks.depth else None

@@ -10,7 +10,7 @@ from xloom.cpu.kernels.matmul.amx_few_rows import few_rows, has_few_rows, is_bet
 from xloom.cpu.kernels.matmul.amx_product import is_tiled, tiled
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
-from xloom.cpu.kernels.matmul.blocked_product import blocked, depth_block, has_scalars_in_place
+from xloom.cpu.kernels.matmul.blocked_product import blocked, depth_block, has_scalars_in_rows
 from xloom.cpu.kernels.matmul.depth_slices import add_slices, sliced, slices_of
 from xloom.cpu.kernels.matmul.direct import direct
 from xloom.cpu.kernels.matmul.fused_operands import has_lines
@@ -104,7 +104,7 @@ def _widened(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array,
     if a.is_made or a.dtype.bytes >= arithmetic.dtype.bytes or arithmetic.pack_factor > 1:
         return a
     copy = Array(a.kind, a.number, arithmetic.dtype)
-    if not has_scalars_in_place(arithmetic, product, copy) or count(product.columns) < _REPACKED:
+    if not has_scalars_in_rows(arithmetic, product, copy) or count(product.columns) < _REPACKED:
         return a
     return a if count(product.rows) > count(product.columns) else widened_array(kernel, arithmetic, a, size)
 

@@ -155,13 +155,18 @@ def spaced(
     if isinstance(stride, int):
         return lambda r: element_pointer(b, pointer, dtype, I64(r * stride))
     distance = stride * dtype.bytes
-    once, thrice = i64(distance), i64(3 * distance)
+    return apart(b, pointer, lambda times: i64(times * distance))
+
+
+def apart(b: ir.IRBuilder, pointer: ir.Value, distance: Callable[[int], ir.Value]) -> Callable[[int], ir.Value]:
+    """The same, where `distance(times)` gives how many bytes there are between so many of them."""
+    once, thrice = distance(1), distance(3)
     bases: dict[int, ir.Value] = {0: pointer}
 
     def address(r: int) -> ir.Value:
         first, rest = 5 * (r // 5), r % 5
         if first not in bases:
-            bases[first] = b.gep(pointer, [i64(first * distance)], inbounds=True, source_etype=I8)
+            bases[first] = b.gep(pointer, [distance(first)], inbounds=True, source_etype=I8)
         if rest == 0:
             return bases[first]
         factor, index = (1, thrice) if rest == 3 else (rest, once)
