@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue, dtype_of, leaf_shapes
@@ -158,6 +159,7 @@ class KernelModules:
         if known is not None and self._checks is None:
             return known
         kernel = self._kernel(tuple(operands), tuple(outputs), unread=unread, made=made, has_epilogue=has_epilogue)
+        emit = partial(_emit, rule, instruction)
         with choices_made() as choices:
             form = None
             if instruction.opcode in FORMS:
@@ -169,9 +171,9 @@ class KernelModules:
                     form = replace(form, text=f"{form.text} without {sorted(unread)}")
                 if has_epilogue:
                     form = replace(form, text=f"{form.text} with an epilogue")
-                code = self._sized(form, kernel, lambda kernel: rule(kernel, instruction))
+                code = self._sized(form, kernel, emit)
             else:
-                rule(kernel, instruction)
+                emit(kernel)
                 self._needed(kernel)
                 code = self._own_module(module_text(kernel.module), kernel.phases, kernel.scratch, kernel.pipeline)
         code = replace(code, choices=tuple(choices))
@@ -265,6 +267,14 @@ def _for_sizes(form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel
     kernel.problem = form.problem(kernel.sizes)
     emit(kernel)
     return module_text(kernel.module)
+
+
+def _emit(rule: Rule, instruction: Instruction, kernel: Kernel) -> None:
+    """Emits what the rule writes, with vectors in the place of scalar loops if all can become some."""
+    rule(kernel, instruction)
+    is_scalar, functions = kernel.pipeline is PassPipeline.LOOPS, kernel.module.functions
+    if is_scalar and vectorized(functions, kernel.target, short=False, every=True):
+        kernel.pipeline = PassPipeline.VECTORS
 
 
 def _dense(shape: Shape) -> Shape:

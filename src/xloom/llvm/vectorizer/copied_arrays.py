@@ -12,7 +12,8 @@ from llvmlite.ir import instructions as kinds
 from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.memory_copy import copy, fill
 from xloom.llvm.types import I64
-from xloom.llvm.vectorizer.loop_facts import LoopFacts, root_of
+from xloom.llvm.vectorizer.loop_facts import LoopFacts
+from xloom.llvm.vectorizer.memory_roots import roots_of
 from xloom.llvm.vectorizer.widening import arguments_of, bytes_of
 
 Clone = Callable[[ir.IRBuilder, Any, Sequence[ir.Value]], ir.Value]
@@ -24,10 +25,10 @@ def is_copied(facts: LoopFacts) -> bool:
     if loop.step != 1 or not facts.only_moves:
         return False
     stores = list(_stores(facts))
-    written = {id(root_of(store.operands[1])) for store in stores}
+    written = {roots_of(store.operands[1]) for store in stores}
     values = [facts.seen(store.operands[0]) for store in stores]
     return all(
-        _is_zero(v) if isinstance(v, ir.Constant) else facts.apart(v) == 1 and id(root_of(v.operands[0])) not in written
+        _is_zero(v) if isinstance(v, ir.Constant) else facts.apart(v) == 1 and roots_of(v.operands[0]) not in written
         for v in values
     )
 

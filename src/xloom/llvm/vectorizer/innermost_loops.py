@@ -53,8 +53,11 @@ def _difference(begin: Any, end: Any) -> int | None:
     return None
 
 
-def innermost_loops(function: ir.Function) -> list[InnermostLoop]:
-    """The loops that are to be vectors. Raises NotPlain if there is one of another form."""
+def innermost_loops(function: ir.Function, *, every: bool = False) -> list[InnermostLoop]:
+    """The loops that are to be vectors. Raises NotPlain if there is one of another form.
+
+    Those that are to stay scalar, or are written as vectors, are left out; or, where `every` one counts, are not plain.
+    """
     before: dict[ir.Block, list[ir.Block]] = defaultdict(list)
     for block in function.blocks:
         for following in _following(block):
@@ -72,10 +75,11 @@ def innermost_loops(function: ir.Function) -> list[InnermostLoop]:
         names, interleaved = _hints(before[head], body)
         if _UNROLLED in names:
             raise NotPlain
-        if names & _LEFT:
+        is_vectors = any(isinstance(i.type, ir.VectorType) for block in body for i in block.instructions)
+        if names & _LEFT or is_vectors:
+            if every:
+                raise NotPlain
             continue
-        if any(isinstance(i.type, ir.VectorType) for block in body for i in block.instructions):
-            continue  # written as vectors
         found.append(_plain(head, body, before[head], interleaved))
     return found
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 
+from xloom.llvm.vectorizer.address_distance import distance
 from xloom.llvm.vectorizer.innermost_loops import InnermostLoop
 from xloom.llvm.vectorizer.loads_apart import is_picked
+from xloom.llvm.vectorizer.memory_roots import Root, roots_of
 from xloom.llvm.vectorizer.not_plain import NotPlain
 from xloom.llvm.vectorizer.stack_variables import Variables, variables_of
+from xloom.llvm.vectorizer.store_pairs import store_pairs
 from xloom.llvm.vectorizer.widening import Work, arguments_of, bits_of, bytes_of, check_pure, work_of
+
+MOST_BYTES = 256
+"""Those of a vector in LLVM IR that is several in registers, at most: it does them side by side."""
 
 
 @dataclass(eq=False)
@@ -27,6 +34,10 @@ class LoopFacts:
     """Those of the widest elements."""
     cost: int = 0
     """How many instructions there are of vectors."""
+    pairs: dict[int, Any] = field(default_factory=dict)
+    """By identity of the later one of two stores side by side, the earlier one."""
+    reads_written: bool = False
+    """True when an array is read that is written too: no iteration can be done twice."""
 
     def stride(self, value: ir.Value) -> int | None:
         """How a value changes; what is made outside the loop does not."""
@@ -36,12 +47,18 @@ class LoopFacts:
         """How many elements there are from one that is loaded to the next."""
         return (self.stride(load.operands[0]) or 0) // bytes_of(load.type)
 
+    def is_of_pair(self, store: Any) -> bool:
+        """True of a store that leaves room for another element, of the same iteration."""
+        return self.stride(store.operands[1]) != bytes_of(store.operands[0].type)
+
     @property
     def only_moves(self) -> bool:
         """True of a loop that copies elements or makes them 0, which LLVM has done by the C library."""
+        if self.pairs:
+            return False
         stores = [i for i in self.loop.instructions if isinstance(i, kinds.StoreInstr)]
         values = [i.operands[0] for i in stores]
-        copies = all(isinstance(v, kinds.LoadInstr) and self.stride(v) is None for v in values)
+        copies = all(isinstance(v, kinds.LoadInstr) and self.stride(v) is None and self.apart(v) == 1 for v in values)
         zeros = all(isinstance(v, ir.Constant) and not v.constant for v in values)
         return (self.cost == 2 * len(stores) and copies) or (self.cost == len(stores) and zeros)
 
@@ -60,7 +77,9 @@ def facts_of(loop: InnermostLoop) -> LoopFacts:
             work = _work(i)
             facts.cost += work.cost
             facts.bits = max(facts.bits, work.bits)
-    _check_memory(facts)
+    stores = [i for i in loop.instructions if isinstance(i, kinds.StoreInstr) and id(i) not in facts.variables.stores]
+    facts.pairs = store_pairs([i for i in stores if facts.is_of_pair(i)])
+    _check_memory(facts, stores)
     return facts
 
 
@@ -82,7 +101,7 @@ def _stride(facts: LoopFacts, i: Any) -> int | None:
         return 0
     if isinstance(i, kinds.StoreInstr):
         value, pointer = i.operands
-        if facts.stride(pointer) != bytes_of(value.type):
+        if facts.stride(pointer) not in (bytes_of(value.type), 2 * bytes_of(value.type)):
             raise NotPlain
         return None
     if isinstance(i, kinds.LoadInstr):
@@ -131,52 +150,51 @@ def _linear(i: Any, strides: list[Any]) -> int | None:
     return None
 
 
-# -- memory: arrays that are written are read where they are written alone, and before
-def _check_memory(facts: LoopFacts) -> None:
-    stored: dict[int, tuple[int, ir.Value]] = {}
-    variables = facts.variables
-    instructions = [i for i in facts.loop.instructions if id(i) not in variables.loads | variables.stores]
-    for number, i in enumerate(instructions):
-        if isinstance(i, kinds.StoreInstr):
-            root = root_of(i.operands[1])
-            if root is None or id(root) in stored:
-                raise NotPlain
-            stored[id(root)] = number, i.operands[1]
-    if not stored:
-        return
-    for number, i in enumerate(instructions):
-        if not isinstance(i, kinds.LoadInstr):
-            continue
-        root = root_of(i.operands[0])
-        if root is None:
+# -- memory: what is written to an array is at the place of what else is read or written of it, or out of its way
+def _check_memory(facts: LoopFacts, stores: Sequence[Any]) -> None:
+    stored: list[tuple[Root, Any]] = []
+    for store in stores:
+        roots = roots_of(store.operands[1])
+        if roots is None or len(roots) > 1:
             raise NotPlain
-        if id(root) in stored:
-            when, pointer = stored[id(root)]
-            if number > when or not _same(pointer, i.operands[0]):
+        (root,) = roots
+        partner = facts.pairs.get(id(store))
+        for other, before in stored:
+            if root == other and before is not partner and not _keep_order(facts, before, store.operands[1]):
+                raise NotPlain
+        stored.append((root, store))
+    loads = facts.variables.loads
+    for i in facts.loop.instructions if stored else ():
+        if not isinstance(i, kinds.LoadInstr) or id(i) in loads:
+            continue
+        roots = roots_of(i.operands[0])
+        if roots is None:
+            raise NotPlain
+        for root, store in stored:
+            if roots == {root}:
+                facts.reads_written = True
+                if not _keep_order(facts, store, i.operands[0]) and not _is_read_before(facts, store, i):
+                    raise NotPlain
+            elif any(root.may_share(r) for r in roots):
                 raise NotPlain
 
 
-def root_of(pointer: Any) -> ir.Value | None:
-    """The array that an address is in: an argument that no other overlaps, or memory of the stack."""
-    while isinstance(pointer, kinds.GEPInstr):
-        pointer = pointer.operands[0]
-    if isinstance(pointer, (kinds.AllocaInstr, ir.GlobalVariable)):
-        return pointer
-    if isinstance(pointer, ir.Argument) and "noalias" in pointer.attributes:
-        return pointer
-    return None
+def _keep_order(facts: LoopFacts, store: Any, other: ir.Value) -> bool:
+    """True when what a store and another address reach is reached in the same order by vectors of iterations."""
+    pointer, nbytes = store.operands[1], bytes_of(store.operands[0].type)
+    stride = facts.stride(pointer)
+    apart = distance(pointer, other)
+    if stride is None or stride != facts.stride(other) or apart is None:
+        return False
+    return (apart == 0 and stride == nbytes) or abs(apart) >= MOST_BYTES * stride // nbytes
 
 
-def _same(x: Any, y: Any) -> bool:
-    """True where two values are written alike."""
-    if x is y:
-        return True
-    if isinstance(x, ir.Constant) or isinstance(y, ir.Constant):
-        return isinstance(x, ir.Constant) and isinstance(y, ir.Constant) and x.constant == y.constant
-    if type(x) is not type(y) or not isinstance(x, (kinds.GEPInstr, kinds.Instruction)):
+def _is_read_before(facts: LoopFacts, store: Any, load: Any) -> bool:
+    """True when a store of a pair writes what only this iteration has read, before the pair is stored."""
+    pointer, stride = load.operands[0], facts.stride(load.operands[0])
+    apart = distance(store.operands[1], pointer)
+    if not facts.is_of_pair(store) or stride != facts.stride(store.operands[1]) or apart is None or not stride:
         return False
-    if isinstance(x, (kinds.PhiInstr, kinds.LoadInstr, kinds.AllocaInstr)) or x.opname != y.opname:
-        return False
-    if x.type != y.type or any(getattr(x, name, None) != getattr(y, name, None) for name in ("source_etype", "op")):
-        return False
-    return len(x.operands) == len(y.operands) and all(map(_same, x.operands, y.operands))
+    earlier = facts.pairs.get(id(store), store)
+    order = facts.loop.instructions
+    return abs(apart) < stride and order.index(load) < order.index(earlier)

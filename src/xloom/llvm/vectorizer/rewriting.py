@@ -14,16 +14,16 @@ from xloom.llvm.intrinsics import overloaded
 from xloom.llvm.masked_lanes import leading_lanes, masked_load, masked_store
 from xloom.llvm.target import Target
 from xloom.llvm.types import I64
+from xloom.llvm.vectorizer.address_distance import distance
 from xloom.llvm.vectorizer.copied_arrays import call_instead, is_copied
 from xloom.llvm.vectorizer.innermost_loops import innermost_loops
 from xloom.llvm.vectorizer.loads_apart import LoadsApart
-from xloom.llvm.vectorizer.loop_facts import LoopFacts, facts_of
+from xloom.llvm.vectorizer.loop_facts import MOST_BYTES, LoopFacts, facts_of
 from xloom.llvm.vectorizer.not_plain import NotPlain
+from xloom.llvm.vectorizer.store_pairs import store_interleaved
 from xloom.llvm.vectorizer.widening import Widening, arguments_of, bytes_of
 from xloom.llvm.vectors import constant_vector, first_lanes, splat, uniform
 
-_MOST_BYTES = 256
-"""Those of a vector in LLVM IR that is several in registers, at most: it does them side by side."""
 _CHAINS = 8
 """Vectors that are accumulated in side by side, which hide that each addition waits for the one before."""
 _SIDE_BY_SIDE = 4
@@ -32,18 +32,21 @@ _SMALL = 8
 """Instructions of a loop that is small."""
 
 
-def vectorized(functions: Iterable[ir.Function], target: Target, *, short: bool) -> bool:
+def vectorized(functions: Iterable[ir.Function], target: Target, *, short: bool, every: bool = False) -> bool:
     """Makes loops over vectors of functions' innermost loops: of all, or, giving False, of none.
 
-    Of `short` functions each step does but one vector, for less code.
+    Of `short` functions each step does but one vector, for less code. With `every`, none are made either where a loop
+    is to stay scalar or has vectors already, or where there is no loop.
     """
     if target.registers.nbytes < 32:
         return False
     todo = []
     try:
         for function in functions:
-            todo += [facts_of(loop) for loop in innermost_loops(function)]
+            todo += [facts_of(loop) for loop in innermost_loops(function, every=every)]
     except NotPlain:
+        return False
+    if every and not todo:
         return False
     if not short and todo and all(facts.only_moves for facts in todo):
         if not all(map(is_copied, todo)):
@@ -76,7 +79,7 @@ def _plan(facts: LoopFacts, target: Target, short: bool) -> _VectorLoop:
         lanes = min(lanes, _power(max(1, count)))
     chains = len(facts.variables.accumulators)
     wanted = facts.loop.interleaved or (_SIDE_BY_SIDE if chains or facts.cost <= _SMALL else 1)
-    most = _MOST_BYTES * 8 // (lanes * facts.bits)
+    most = MOST_BYTES * 8 // (lanes * facts.bits * (2 if facts.pairs else 1))
     several = max(1, min(wanted, most, _CHAINS // max(1, chains)))
     if short:
         several = 1
@@ -121,6 +124,11 @@ class _VectorLoop:
         for old in (loop.head, loop.body):
             function.blocks.remove(old)
 
+    @property
+    def _is_repeatable(self) -> bool:
+        """True when iterations that are done twice leave what they did before."""
+        return not (self._facts.variables.accumulators or self._facts.reads_written)
+
     def _parts(self, b: ir.IRBuilder) -> Iterator[_Part]:
         """The loops one after another."""
         loop, lanes = self._loop, self._lanes
@@ -137,14 +145,17 @@ class _VectorLoop:
             yield _Part(lanes, whole, nearly)
             return
         done, at = 0, begin
-        fewer = [] if self._has_masks else [1 << k for k in reversed(range(lanes.bit_length() - 1))]
+        goes_back = count >= lanes and self._is_repeatable  # for the rest: what follows waits long for masked stores
+        fewer = [] if self._has_masks or goes_back else [1 << k for k in reversed(range(lanes.bit_length() - 1))]
         for each in (wide, lanes, *fewer):
             steps = (count - done) // each
             if steps:
                 done += steps * each
                 start, at = at, b.add(begin, I64(done * step), flags=["nsw"])
                 yield _Part(each, start, at, steps)
-        if done < count:
+        if done < count and goes_back:
+            yield _Part(lanes, b.add(begin, I64((count - lanes) * step), flags=["nsw"]), end, 1)
+        elif done < count:
             last = _power(count - done)
             yield _Part(last, at, end, 1, masked=last > count - done)
 
@@ -255,7 +266,9 @@ class _Steps:
         if isinstance(i, kinds.StoreInstr):
             value, pointer = self._vector(i.operands[0]), self._scalar(i.operands[1])
             align = i.align or bytes_of(i.operands[0].type)
-            if mask is None:
+            if self._lanes > 1 and facts.is_of_pair(i):
+                self._store_pair(i, align, left)
+            elif mask is None:
                 b.store(value, pointer, align=align)
             else:
                 masked_store(b, value, pointer, mask, align)
@@ -274,6 +287,16 @@ class _Steps:
             self._values[id(i)] = made
         else:
             self._values[id(i)] = self._widening.operate(i, [self._vector(o) for o in arguments_of(i)])
+
+    def _store_pair(self, later: Any, align: int, left: ir.Value | int | None) -> None:
+        """Two stores side by side, where the later one is."""
+        earlier = self._facts.pairs.get(id(later))
+        if earlier is None:
+            return
+        goes_on = (distance(earlier.operands[1], later.operands[1]) or 0) > 0
+        first, second = (earlier, later) if goes_on else (later, earlier)
+        values = [self._vector(store.operands[0]) for store in (first, second)]
+        store_interleaved(self._b, values, self._scalar(first.operands[1]), align, left)
 
     def _scalar(self, operand: ir.Value) -> ir.Value:
         """What does not change, or the first lane of what grows steadily."""

@@ -22,6 +22,7 @@ _OPERATORS = frozenset(
 )  # fmt: skip
 _DIVISIONS = frozenset(["sdiv", "udiv", "srem", "urem"])
 _CASTS = frozenset(["trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp", "bitcast"])
+_OTHERS = (kinds.SelectInstr, kinds.CompareInstr, kinds.ExtractValue, kinds.InsertValue)
 _SCALAR_ARGUMENTS = {"abs": (1,), "ctlz": (1,), "cttz": (1,), "is.fpclass": (1,), "powi": (1,)}
 _INTRINSICS = frozenset(
     (
@@ -48,7 +49,9 @@ def intrinsic_name(function: ir.Function) -> tuple[str, Sequence[str]]:
 
 
 def bytes_of(kind: ir.Type) -> int:
-    """The bytes of a scalar in memory."""
+    """The bytes in memory of a scalar, or of an array of some."""
+    if isinstance(kind, ir.ArrayType):
+        return kind.count * bytes_of(kind.element)
     return (bits_of(kind) + 7) // 8
 
 
@@ -62,6 +65,11 @@ def bits_of(kind: ir.Type) -> int:
     return bits
 
 
+def _widest(kind: ir.Type) -> int:
+    """The bits of a scalar, or of the widest part of several numbers."""
+    return max(map(bits_of, kind.elements)) if isinstance(kind, ir.LiteralStructType) else bits_of(kind)
+
+
 class Work(NamedTuple):
     """What an instruction is on vectors: how many instructions, and the bits of the widest elements in them."""
 
@@ -71,7 +79,7 @@ class Work(NamedTuple):
 
 def work_of(i: Any) -> Work:
     """The work of an instruction on vectors. Raises NotPlain unless there is one."""
-    bits = max(bits_of(o.type) for o in (i, *arguments_of(i)) if not isinstance(o.type, ir.PointerType))
+    bits = max(_widest(o.type) for o in (i, *arguments_of(i)) if not isinstance(o.type, ir.PointerType))
     if isinstance(i, kinds.CallInstr):
         return _work_of_call(i.callee, bits)
     if i.opname in _DIVISIONS:
@@ -92,7 +100,7 @@ def check_pure(i: Any) -> None:
         for block in function.blocks:
             for inside in block.instructions[:-1]:
                 check_pure(inside)
-    elif not (i.opname in _OPERATORS or i.opname in _CASTS or isinstance(i, (kinds.SelectInstr, kinds.CompareInstr))):
+    elif not (i.opname in _OPERATORS or i.opname in _CASTS or isinstance(i, _OTHERS)):
         raise NotPlain
 
 
@@ -118,7 +126,9 @@ class Widening:
         self.lanes = lanes
 
     def vector(self, kind: ir.Type) -> ir.Type:
-        """The vector of elements of a type; with one lane, the type."""
+        """The vector of elements of a type, or several of several; with one lane, the type."""
+        if isinstance(kind, ir.LiteralStructType):
+            return ir.LiteralStructType([self.vector(part) for part in kind.elements])
         return kind if self.lanes == 1 else ir.VectorType(kind, self.lanes)
 
     def operate(self, i: ir.Instruction, operands: Sequence[ir.Value]) -> ir.Value:
@@ -128,6 +138,10 @@ class Widening:
             return self._call(i, operands)
         if isinstance(i, kinds.CompareInstr):
             made: ir.Instruction = type(i)(block, i.op, *operands, flags=i.flags)
+        elif isinstance(i, kinds.ExtractValue):
+            made = kinds.ExtractValue(block, operands[0], i.indices)
+        elif isinstance(i, kinds.InsertValue):
+            made = kinds.InsertValue(block, operands[0], operands[1], i.indices)
         elif isinstance(i, kinds.SelectInstr):
             made = kinds.SelectInstr(block, *operands, flags=i.flags)
         elif i.opname in _CASTS:
@@ -174,6 +188,8 @@ class Widening:
     def read(self, values: dict[int, ir.Value], operand: ir.Value) -> ir.Value:
         """An operand as a vector."""
         found = values.get(id(operand))
+        if found is None and isinstance(operand.type, ir.LiteralStructType):
+            return ir.Constant(self.vector(operand.type), operand.constant)
         return uniform(self.vector(operand.type), operand.constant) if found is None else found
 
 
