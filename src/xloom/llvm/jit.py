@@ -49,6 +49,15 @@ PASSES = {
 }
 
 
+_LEVELS = {
+    PassPipeline.CALLERS: 0,
+    PassPipeline.CALLS: 0,
+    PassPipeline.TILES: 3,
+    PassPipeline.ROUTINES: 3,
+    PassPipeline.THREADS: 3,
+}
+"""Of code generation. Beyond 1, it takes a tenth longer to order instructions anew once they have their registers, from
+which only tiles and networks of comparisons gain: everywhere else processors do that themselves."""
 _idle: dict[tuple[Target, int], list[llvm.TargetMachine]] = defaultdict(list)
 """Target machines by level, for the next who needs one: a new one first works out all that the processor can do."""
 
@@ -56,7 +65,7 @@ _idle: dict[tuple[Target, int], list[llvm.TargetMachine]] = defaultdict(list)
 @contextmanager
 def _borrowed_machine(target: Target, pipeline: PassPipeline) -> Iterator[llvm.TargetMachine]:
     """A target machine that no other thread uses meanwhile."""
-    level = 0 if pipeline in (PassPipeline.CALLERS, PassPipeline.CALLS) else 3
+    level = _LEVELS.get(pipeline, 1)
     idle = _idle[target, level]
     try:
         machine = idle.pop()
