@@ -100,6 +100,7 @@ TUNED = (
     Tuned("cpu.entry.time_skewing", "_LEAST_COST", "own/stencil-short"),
     Tuned("cpu.entry.time_skewing", "_CACHE_SHARE", "own/stencil-wide"),
     Tuned("cpu.loops.lowering", "_LITTLE", "own/transpose-little", ("run", "compile"), (100, 3000)),
+    Tuned("llvm.vectorizer.innermost_loops", "_SHORT", "pooling/max pooling/box-filter", ("run", "compile")),
     Tuned("llvm.vectorizer.loads_apart", "MOST_APART", "simulation/n-body layout/strided-slice", ("run", "compile")),
     Tuned("llvm.vectorizer.loop_facts", "MOST_BYTES", "own/add-4-arrays reduction/sum-rows-bf16", ("run", "compile")),
     Tuned("llvm.vectorizer.rewriting", "_CHAINS", "own/mean-of-products reduction/sum-rows", ("run", "compile")),

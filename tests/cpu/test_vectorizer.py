@@ -100,7 +100,7 @@ def test_elements_apart(dtype, apart, size):
     )
 
 
-def function(emit, level="x86-64-v4", arrays=2):
+def function(emit, level="x86-64-v4", arrays=2, end=None, every=False):
     """LLVM IR of a loop from 0 to an argument whose body `emit(b, arrays, i)` writes; None where it stays as it is."""
     target = target_named(level)
     module = TargetModule(target)
@@ -111,12 +111,12 @@ def function(emit, level="x86-64-v4", arrays=2):
     total = allocate(b, FLOAT, name="total")
     start = made.append_basic_block("start")
     b.position_at_end(start)
-    with loop(b, 0, made.args[-1], hints=emit.hints if hasattr(emit, "hints") else ()) as i:
+    with loop(b, 0, end or made.args[-1], hints=emit.hints if hasattr(emit, "hints") else ()) as i:
         emit(b, [*made.args[:-1], total], i)
     b.ret_void()
     b.position_at_end(made.entry_basic_block)
     b.branch(start)
-    return module_text(module) if vectorized([made], target, short=False) else None
+    return module_text(module) if vectorized([made], target, short=False, every=every) else None
 
 
 def at(b, pointer, i):
@@ -337,6 +337,11 @@ def test_what_is_written_is_no_zero_of_bytes():
 
 def test_what_is_to_stay_scalar_keeps_nothing_else_from_it():
     assert " x float>" not in (function(scalar) or " x float>")
+
+
+def test_what_is_to_stay_scalar_keeps_others_from_it_if_every_loop_counts_and_it_is_long():
+    assert function(scalar, every=True) is None
+    assert function(scalar, end=1000, every=True) is None
 
 
 def test_a_known_count_leaves_no_loop_for_what_is_left():

@@ -16,6 +16,8 @@ _LEFT = {"llvm.loop.disable_nonforced", "llvm.loop.vectorize.enable"}
 """Hints of loops that are to stay scalar."""
 _UNROLLED = "llvm.loop.unroll.full"
 _INTERLEAVED = "llvm.loop.interleave.count"
+_SHORT = 128
+"""Iterations of a scalar loop that takes little time, however often its function goes through it."""
 
 
 @dataclass(eq=False)
@@ -56,7 +58,8 @@ def _difference(begin: Any, end: Any) -> int | None:
 def innermost_loops(function: ir.Function, *, every: bool = False) -> list[InnermostLoop]:
     """The loops that are to be vectors. Raises NotPlain if there is one of another form.
 
-    Those that are to stay scalar, or are written as vectors, are left out; or, where `every` one counts, are not plain.
+    Those that are to stay scalar, or are written as vectors, are left out; or, where `every` one counts, are not plain
+    but if they are short.
     """
     before: dict[ir.Block, list[ir.Block]] = defaultdict(list)
     for block in function.blocks:
@@ -77,7 +80,8 @@ def innermost_loops(function: ir.Function, *, every: bool = False) -> list[Inner
             raise NotPlain
         is_vectors = any(isinstance(i.type, ir.VectorType) for block in body for i in block.instructions)
         if names & _LEFT or is_vectors:
-            if every:
+            count = _plain(head, body, before[head], interleaved).count if every else 0
+            if count is None or count > _SHORT:
                 raise NotPlain
             continue
         found.append(_plain(head, body, before[head], interleaved))
