@@ -103,6 +103,7 @@ TUNED = (
     Tuned("llvm.vectorizer.innermost_loops", "_SHORT", "pooling/max pooling/box-filter", ("run", "compile")),
     Tuned("llvm.vectorizer.loads_apart", "MOST_APART", "simulation/n-body layout/strided-slice", ("run", "compile")),
     Tuned("llvm.vectorizer.loop_facts", "MOST_BYTES", "own/add-4-arrays reduction/sum-rows-bf16", ("run", "compile")),
+    Tuned("llvm.vectorizer.rewriting", "_GATHERS", "indexing/take-along-axis indexing/bilinear", ("run", "compile")),
     Tuned("llvm.vectorizer.rewriting", "_CHAINS", "own/mean-of-products reduction/sum-rows", ("run", "compile")),
     Tuned("llvm.vectorizer.rewriting", "_SIDE_BY_SIDE", "layout/rotary own/mean-of-products", ("run", "compile")),
     Tuned("llvm.vectorizer.rewriting", "_SMALL", "simulation/life own/add-4-arrays", ("run", "compile")),

@@ -61,6 +61,21 @@ def test_complex_elements(dtype, part, size):
     )
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["u8", "bf16", "s32", "f64"])
+@pytest.mark.parametrize("index", ["u8", "s32", "s64"])
+def test_elements_from_anywhere(index, dtype, size):
+    """Indices below 0 and past the end are clamped."""
+    compare(
+        f"ENTRY e {{ a = {dtype}[3,7] parameter(0) i = {index}[{size},2] parameter(1) b = {dtype}[{size}] gather(a, i), "
+        f"offset_dims={{}}, collapsed_slice_dims={{0,1}}, start_index_map={{0,1}}, index_vector_dim=1, "
+        f"slice_sizes={{1,1}} c = {dtype}[{size}] add(b, b) "
+        f"ROOT r = ({dtype}[{size}], {dtype}[{size}]) tuple(b, c) }}",
+        numbers(dtype, 3, 7),
+        numbers(index, size, 2) * 3 - (0 if index == "u8" else 4),
+    )
+
+
 @pytest.mark.parametrize("rows", [1, 3, 40])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("dtype", "opcode", "start"), [
@@ -265,6 +280,23 @@ def entry(b, table, number):
     return pointer
 
 
+def anywhere(b, arrays, i):
+    number = b.load(b.gep(arrays[0], [i], inbounds=True, source_etype=I32), typ=I32)
+    return b.add(b.sext(number, I64), b.mul(b.function.args[-1], I64(3)), flags=["nsw"])
+
+
+def from_anywhere(b, arrays, i):
+    b.store(read(b, arrays[0], anywhere(b, arrays, i)), at(b, arrays[1], i))
+
+
+def from_anywhere_in_what_is_written(b, arrays, i):
+    b.store(read(b, arrays[1], anywhere(b, arrays, i)), at(b, arrays[1], i))
+
+
+def to_anywhere(b, arrays, i):
+    b.store(read(b, arrays[0], i), at(b, arrays[1], anywhere(b, arrays, i)))
+
+
 def from_a_table(b, arrays, i):
     chosen = b.select(b.icmp_signed("<", b.function.args[-1], I64(5)), entry(b, arrays[0], 0), entry(b, arrays[0], 1))
     b.store(b.fneg(read(b, chosen, i)), at(b, arrays[1], i))
@@ -286,6 +318,7 @@ def from_a_table_to_itself(b, arrays, i):
         parts_side_by_side,
         add_to_rows_far_apart,
         from_a_table,
+        from_anywhere,
     ],
 )
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
@@ -310,6 +343,8 @@ def test_what_stays_of_values_that_change_is_made_in_the_loop():
         parts_read_after_one_is_written,
         add_to_rows_that_meet,
         from_a_table_to_itself,
+        from_anywhere_in_what_is_written,
+        to_anywhere,
         squares_of_every_fifth,
         backwards,
         to_one_place,

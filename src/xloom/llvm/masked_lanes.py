@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from llvmlite import ir
+from llvmlite.ir.instructions import GEPInstr
 
 from xloom.llvm.intrinsics import intrinsic, overloaded
-from xloom.llvm.types import FLOAT, HALF, I1, I32, I64, VOID
+from xloom.llvm.types import FLOAT, HALF, I1, I32, I64, POINTER, VOID
+from xloom.llvm.vectors import first_lanes
 
 
 def leading_lanes(b: ir.IRBuilder, lanes: int, count: ir.Value) -> ir.Value:
@@ -46,6 +48,24 @@ def masked_load(b: ir.IRBuilder, address: ir.Value, mask: ir.Value, rest: ir.Con
     """The lanes in which a mask is true from memory, the others as those of `rest` are."""
     kinds, arguments = [rest.type, address.type], [address, I32(align), mask, rest]
     return overloaded(b, "masked.load", kinds, rest.type, arguments)
+
+
+def masked_gather(
+    b: ir.IRBuilder, addresses: ir.Value, mask: ir.Value | None, rest: ir.Constant, align: int
+) -> ir.Value:
+    """What lies at the addresses in whose lanes a mask is true, or at all; the other lanes as those of `rest` are."""
+    if mask is None:
+        mask = first_lanes(rest.type.count, rest.type.count)
+    kinds, arguments = [rest.type, addresses.type], [addresses, I32(align), mask, rest]
+    return overloaded(b, "masked.gather", kinds, rest.type, arguments)
+
+
+def addresses_of(b: ir.IRBuilder, pointer: ir.Value, indices: ir.Value, element: ir.Type) -> ir.Value:
+    """The addresses of elements of an array, by number in each lane."""
+    made = GEPInstr(b.block, pointer, [indices], True, "", source_etype=element)
+    made.type = ir.VectorType(POINTER, indices.type.count)  # llvmlite knows no vectors of addresses
+    b._insert(made)
+    return made
 
 
 def masked_store(b: ir.IRBuilder, value: ir.Value, address: ir.Value, mask: ir.Value, align: int) -> None:

@@ -16,10 +16,14 @@ from xloom.llvm.vectorizer.memory_roots import Root, roots_of
 from xloom.llvm.vectorizer.not_plain import NotPlain
 from xloom.llvm.vectorizer.stack_variables import Variables, variables_of
 from xloom.llvm.vectorizer.store_pairs import store_pairs
-from xloom.llvm.vectorizer.widening import Work, arguments_of, bits_of, bytes_of, check_pure, work_of
+from xloom.llvm.vectorizer.widening import Work, arguments_of, bits_of, bytes_of, check_pure, intrinsic_name, work_of
 
 MOST_BYTES = 256
 """Those of a vector in LLVM IR that is several in registers, at most: it does them side by side."""
+
+
+_OF_INDICES = frozenset(("getelementptr", "add", "sub", "mul", "shl", "sext", "zext", "smin", "smax", "umin", "umax"))
+"""What indices are computed by."""
 
 
 @dataclass(eq=False)
@@ -52,6 +56,11 @@ class LoopFacts:
         return self.stride(store.operands[1]) != bytes_of(store.operands[0].type)
 
     @property
+    def has_gathers(self) -> bool:
+        """True where elements are loaded that lie anywhere."""
+        return any(isinstance(i, kinds.GEPInstr) and self.stride(i) is None for i in self.loop.instructions)
+
+    @property
     def only_moves(self) -> bool:
         """True of a loop that copies elements or makes them 0, which LLVM has done by the C library."""
         if self.pairs:
@@ -71,19 +80,36 @@ def facts_of(loop: InnermostLoop) -> LoopFacts:
     """What is known of a loop. Raises NotPlain where its iterations must stay as they are."""
     facts = LoopFacts(loop, variables_of(loop))
     facts.strides[id(loop.variable)] = loop.step
+    indices = _indices(loop)
     for i in loop.instructions:
         facts.strides[id(i)] = stride = _stride(facts, i)
         if stride is None and i is facts.seen(i):
             work = _work(i)
             facts.cost += work.cost
-            facts.bits = max(facts.bits, work.bits)
+            if id(i) not in indices:
+                facts.bits = max(facts.bits, work.bits)
     stores = [i for i in loop.instructions if isinstance(i, kinds.StoreInstr) and id(i) not in facts.variables.stores]
     facts.pairs = store_pairs([i for i in stores if facts.is_of_pair(i)])
     _check_memory(facts, stores)
     return facts
 
 
+def _indices(loop: InnermostLoop) -> set[int]:
+    """By identity: what only goes into addresses, where processors take narrower numbers than LLVM IR writes."""
+    others: set[int] = set()
+    found: set[int] = set()
+    for i in reversed(loop.instructions):
+        name = intrinsic_name(i.callee)[0] if isinstance(i, kinds.CallInstr) else i.opname
+        if name not in _OF_INDICES or id(i) in others:
+            others.update(id(o) for o in arguments_of(i))
+        elif name != "getelementptr":
+            found.add(id(i))
+    return found
+
+
 def _work(i: Any) -> Work:
+    if isinstance(i, kinds.GEPInstr):
+        return Work(0, 8)
     if isinstance(i, kinds.LoadInstr):
         return Work(1, bits_of(i.type))
     if isinstance(i, kinds.StoreInstr):
@@ -106,13 +132,19 @@ def _stride(facts: LoopFacts, i: Any) -> int | None:
         return None
     if isinstance(i, kinds.LoadInstr):
         stride = facts.stride(i.operands[0])
-        if stride is None or not (stride in (0, bytes_of(i.type)) or is_picked(i.type, stride)):
+        if stride is None:
+            return None
+        if not (stride in (0, bytes_of(i.type)) or is_picked(i.type, stride)):
             raise NotPlain
         return None if stride else 0
     strides = [facts.stride(o) for o in arguments_of(i)]
     if isinstance(i, kinds.GEPInstr):
-        if any(s is None for s in strides):
+        if strides[0] is None or (len(strides) != 2 and None in strides):
             raise NotPlain
+        if None in strides:
+            if strides[0]:
+                raise NotPlain
+            return None
         if not any(strides):
             return 0
         if len(strides) != 2:

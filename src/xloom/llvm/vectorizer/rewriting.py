@@ -11,7 +11,7 @@ from llvmlite.ir import instructions as kinds
 
 from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.intrinsics import overloaded
-from xloom.llvm.masked_lanes import leading_lanes, masked_load, masked_store
+from xloom.llvm.masked_lanes import addresses_of, leading_lanes, masked_gather, masked_load, masked_store
 from xloom.llvm.target import Target
 from xloom.llvm.types import I64
 from xloom.llvm.vectorizer.address_distance import distance
@@ -30,6 +30,8 @@ _SIDE_BY_SIDE = 4
 """Vectors of a sum, or of a small loop, that are done side by side if nobody says how many."""
 _SMALL = 8
 """Instructions of a loop that is small."""
+_GATHERS = 2
+"""Vectors of a larger loop, if elements of them come from anywhere: one waits for memory meanwhile."""
 
 
 def vectorized(functions: Iterable[ir.Function], target: Target, *, short: bool, every: bool = False) -> bool:
@@ -78,7 +80,8 @@ def _plan(facts: LoopFacts, target: Target, short: bool) -> _VectorLoop:
     if count is not None:
         lanes = min(lanes, _power(max(1, count)))
     chains = len(facts.variables.accumulators)
-    wanted = facts.loop.interleaved or (_SIDE_BY_SIDE if chains or facts.cost <= _SMALL else 1)
+    some = _GATHERS if facts.has_gathers else 1
+    wanted = facts.loop.interleaved or (_SIDE_BY_SIDE if chains or facts.cost <= _SMALL else some)
     most = MOST_BYTES * 8 // (lanes * facts.bits * (2 if facts.pairs else 1))
     several = max(1, min(wanted, most, _CHAINS // max(1, chains)))
     if short:
@@ -275,6 +278,13 @@ class _Steps:
         elif stride is not None:
             made = _clone(self._enter if stride == 0 else b, i, [self._scalar(o) for o in arguments_of(i)])
             self._values[id(i)] = made
+        elif isinstance(i, kinds.GEPInstr) and self._lanes > 1:
+            self._values[id(i)] = self._addresses(i)
+        elif isinstance(i, kinds.GEPInstr) or (self._lanes == 1 and isinstance(i, kinds.LoadInstr)):
+            self._values[id(i)] = _clone(b, i, [self._scalar(o) for o in arguments_of(i)])
+        elif isinstance(i, kinds.LoadInstr) and facts.stride(i.operands[0]) is None:
+            rest, align = uniform(self._widening.vector(i.type), 0), i.align or bytes_of(i.type)
+            self._values[id(i)] = masked_gather(b, self._vector(i.operands[0]), mask, rest, align)
         elif isinstance(i, kinds.LoadInstr):
             pointer, kind = self._scalar(i.operands[0]), self._widening.vector(i.type)
             align = i.align or bytes_of(i.type)
@@ -287,6 +297,16 @@ class _Steps:
             self._values[id(i)] = made
         else:
             self._values[id(i)] = self._widening.operate(i, [self._vector(o) for o in arguments_of(i)])
+
+    def _addresses(self, i: Any) -> ir.Value:
+        """The addresses of elements that are anywhere; what all lanes have in common is added to that of the array."""
+        pointer, index = self._scalar(i.pointer), self._facts.seen(i.indices[0])
+        while getattr(index, "opname", "") == "add":
+            same, index_ = sorted(index.operands, key=lambda o: self._facts.stride(o) is None)
+            if self._facts.stride(same) != 0:
+                break
+            pointer, index = self._enter.gep(pointer, [self._scalar(same)], source_etype=i.source_etype), index_
+        return addresses_of(self._b, pointer, self._vector(index), i.source_etype)
 
     def _store_pair(self, later: Any, align: int, left: ir.Value | int | None) -> None:
         """Two stores side by side, where the later one is."""
