@@ -230,8 +230,8 @@ judge-torch-composed: setup ## Random torch programs and views against the CPU: 
 	@$(BIN)/python -m tests.judges.torch_composed --door $(or $(DOOR),device) --count $(or $(COUNT),5000) \
 	  --first $(or $(FIRST),0) --seed $(or $(SEED),0) --jobs $(or $(JOBS),1) $(if $(OUT),--out "$(OUT)")
 
-judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites adapted to a device> [SAMPLE=60] [FILES=test_torch,...] [ALONE=1 for pytorch/xla's] [DEFAULT_DEVICE=1]
-	@$(BIN)/python -m tests.judges.torch_suites --from "$(FROM)" --sample $(or $(SAMPLE),60) $(if $(ALONE),--alone) \
+judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites adapted to a device> [SAMPLE=60] [SEED=0] [FILES=test_torch,...] [ALONE=1 for pytorch/xla's] [DEFAULT_DEVICE=1]
+	@$(BIN)/python -m tests.judges.torch_suites --from "$(FROM)" --sample $(or $(SAMPLE),60) --seed $(or $(SEED),0) $(if $(ALONE),--alone) \
 	  $(if $(DEFAULT_DEVICE),--default-device) \
 	  $(if $(FILES),--files $(FILES)) --out build/torch_suites$(if $(ALONE),_xla)
 

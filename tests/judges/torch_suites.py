@@ -1,6 +1,6 @@
 """torch's own suites on the device `xla` and on the CPU, the same sample of each file.
 
-    python -m tests.judges.torch_suites --from <folder of suites adapted to a device> [--sample 60] [--files test_torch,...]
+    python -m tests.judges.torch_suites --from <folder of suites adapted to a device> [--sample 60] [--seed 0] [--files test_torch,...]
 
 A test counts when it passes on the CPU and applies here: torch_applies.py has the reasons why one does not. With --alone
 these are the tests of pytorch/xla, which compare with the CPU by themselves and ask for `torch_xla`. With --default-device tests make their tensors on the device where they name none.
@@ -126,6 +126,7 @@ def main() -> int:
     parser.add_argument("--default-device", action="store_true", help="tensors are made on it where none is named")
     parser.add_argument("--files", help="names of files, separated by commas")
     parser.add_argument("--sample", type=int, default=60, help="how many tests of a file; 0 for all")
+    parser.add_argument("--seed", type=int, default=0, help="another takes other tests")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that a test may take")
     parser.add_argument("--out", default=Path("torch_suites"), type=Path, help="folder for verdicts")
     parser.add_argument("--json", type=Path, help="file for the counts of each file")
@@ -138,7 +139,7 @@ def main() -> int:
     table: dict[str, Counter[str]] = {}
     default = ALONE if options.alone else [REGISTRIES, *FILES]
     for file in options.files.split(",") if options.files else default:
-        ids = runner.sample(file, options.sample, "xla")
+        ids = runner.sample(file, options.sample, "xla", options.seed)
         theirs = {name: {"verdict": "pass"} for name in ids} if options.alone else runner.verdicts(file, "cpu", ids)
         wanted = [name for name in ids if theirs[name]["verdict"] == "pass"]
         ours = runner.verdicts(file, "xla", wanted)

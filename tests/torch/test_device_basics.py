@@ -133,6 +133,21 @@ def test_copies_and_files(tmp_path):
     assert torch.load(file, map_location="cpu").device.type == "cpu"
 
 
+@pytest.mark.parametrize("device", ["cpu", DEVICE])
+def test_deep_copies_share_memory_as_their_sources_do(device):
+    whole = torch.arange(6.0, device=device).reshape(2, 3)
+    flat = torch.nn.Parameter(torch.ones(4, device=device))
+    flat.sum().backward()
+    state = {"whole": whole, "row": whole[1], "t": whole.t(), "wide": whole[:, :1].expand(2, 4), "flat": flat}
+    twin = copy.deepcopy({**state, "half": torch.nn.Parameter(flat[:2].detach())})
+    twin["row"].zero_()
+    twin["half"].data.zero_()
+    assert twin["whole"].tolist() == [[0, 1, 2], [0, 0, 0]] and twin["t"].stride() == (1, 3)
+    assert twin["wide"].tolist() == [[0] * 4] * 2 and twin["wide"].stride() == (3, 0)
+    assert whole.sum().item() == 15
+    assert twin["flat"].sum().item() == 4 and twin["flat"].grad is None  # parameters are copied alone
+
+
 def test_functional_transforms():
     x = torch.randn(4, 3)
     torch.testing.assert_close(*both(torch.func.grad(lambda t: (t**3).sum()), x))

@@ -51,6 +51,7 @@ def test_errors_are_those_of_the_cpu(name):
     "function",
     [
         lambda d, out: torch.multinomial(torch.tensor([0.0, 1.0, 0.0], device=d), 1, out=out),
+        lambda d, out: torch.bernoulli(torch.tensor([0.0, 1.0], device=d), out=out),
         lambda d, out: torch.remainder(torch.tensor([5, 7], device=d), torch.tensor([2, 3], device=d), out=out),
         lambda d, out: torch.floor_divide(torch.tensor([5, 7], device=d), torch.tensor([2, 3], device=d), out=out),
         lambda d, out: torch.cholesky_inverse(torch.eye(3, device=d) * 2, out=out.float()),

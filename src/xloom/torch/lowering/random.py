@@ -155,8 +155,10 @@ def bernoulli_tensor(g: Graph, x, p):
 
 
 def exponential_floats(g: Graph, dims: Sequence[int], dtype: dt.DType) -> Instruction:
-    """Exponentially distributed with rate 1; in f32 where `dtype` is not f64."""
-    draw = uniform_floats(g, dims, dt.f64 if dtype is dt.f64 else dt.f32)
+    """Exponentially distributed with rate 1, in f32 where `dtype` is not f64; above 0, in f16 too: one divides by it."""
+    wide, least = (dt.f64, 2.0**-53) if dtype is dt.f64 else (dt.f32, 2.0**-24)
+    draw = uniform_floats(g, dims, wide)
+    draw = g.maximum(draw, g.full_like(draw, least))
     return g.negate(g.log_plus_one(g.negate(draw)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -108,13 +109,11 @@ class XlaTensor(torch.Tensor):
             return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError("only tensors that a user made (leaves of the graph) can be copied with deepcopy")
-        with torch.no_grad():
-            copy = self.detach().clone()
+        is_parameter = getattr(self, "_is_param", False)  # those of torch's are copied alone, and without a gradient
+        copy = self.detach().clone() if is_parameter else _in_copied_memory(self, memo)
         _take_attributes(copy, self)
         memo[id(self)] = copy
-        if self.grad is not None:
-            from copy import deepcopy
-
+        if self.grad is not None and not is_parameter:
             copy.grad = deepcopy(self.grad, memo)
         return copy
 
@@ -131,6 +130,22 @@ def _take_attributes(copy: torch.Tensor, source: torch.Tensor) -> None:
     copy.requires_grad_(source.requires_grad)
     for name, value in source.__dict__.items():
         setattr(copy, name, value)
+
+
+def _in_copied_memory(tensor: XlaTensor, memo: dict[Any, Any]) -> torch.Tensor:
+    """A copy that shares memory with the copies of those that the tensor shares its own with."""
+    alias = tensor._alias
+    storage = alias.storage
+    if alias.through or alias.type.dtype != storage.type.dtype:
+        return tensor.detach().clone()
+    copies = memo.setdefault("xloom", {})
+    if storage not in copies:
+        copies[storage] = tensor_on(storage).clone()
+    memory: XlaTensor = copies[storage]
+    if alias is storage:
+        return memory.detach()
+    geometry = tensor.storage_offset(), tensor.shape, tensor.stride()
+    return tensor.new_empty(0).set_(memory.untyped_storage(), *geometry)
 
 
 class DeviceMemory(torch.UntypedStorage):

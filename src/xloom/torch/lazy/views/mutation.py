@@ -15,6 +15,7 @@ from xloom.torch.lazy.recording.operation import apply
 from xloom.torch.lazy.recording.record import Recorder, mixed
 from xloom.torch.lazy.recording.table import Handler
 from xloom.torch.lazy.recording.trace import Value
+from xloom.torch.lazy.runtime.transfer import convert
 from xloom.torch.lazy.tensor.storage import Storage
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 from xloom.torch.lazy.views import overlap
@@ -82,7 +83,7 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
     asks_dtype = "dtype" in _names(functional) and "dtype" not in _names(op)
     recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs), checks=False)
     known: set[tuple] = set()
-    ranges, sums = op._schema.name in _RANGES, op._schema.name in _SUMS
+    ranges, sums, outcomes = (op._schema.name in names for names in (_RANGES, _SUMS, _OUTCOMES))
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         given = dict(kwargs or {})
@@ -102,6 +103,8 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         values = found if isinstance(found, list) else [found]
         if ranges and values[0].type.size == targets[0].numel():
             values = [apply(_reshaped, values[0], tuple(targets[0].shape))]
+        if outcomes:
+            values = [convert(values[0], targets[0].dtype)]
         if any(map(_may_lie_otherwise, targets, values)):
             made = tree_leaves(check(op, args, kwargs or {}))  # resized, to strides that kernels choose
             strides = [each.stride() if isinstance(each, torch.Tensor) else None for each in made]
@@ -126,6 +129,9 @@ _RANGES = ("aten::arange", "aten::range", "aten::linspace")
 
 _SUMS = ("aten::sum", "aten::mean", "aten::prod", "aten::cumsum", "aten::cumprod")
 """Operators that compute in the dtype of the tensor that they fill."""
+
+_OUTCOMES = ("aten::bernoulli",)
+"""Operators whose results any dtype holds."""
 
 
 def _reshaped(g: Graph, value: Instruction, dims: tuple[int, ...]) -> Instruction:
