@@ -155,7 +155,7 @@ def bernoulli_tensor(g: Graph, x, p):
 
 
 def exponential_floats(g: Graph, dims: Sequence[int], dtype: dt.DType) -> Instruction:
-    """Exponentially distributed with rate 1, in f32 where `dtype` is not f64; above 0, in f16 too: one divides by it."""
+    """Exponentially distributed with rate 1, in f32 where `dtype` is not f64; above 0, in f16 too, for divisions."""
     wide, least = (dt.f64, 2.0**-53) if dtype is dt.f64 else (dt.f32, 2.0**-24)
     draw = uniform_floats(g, dims, wide)
     draw = g.maximum(draw, g.full_like(draw, least))
