@@ -112,6 +112,18 @@ def test_where_sizes_cannot_share_a_program_each_has_its_own():
     assert "not affine" in next(iter(metrics.METRICS.own_sizes))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x, n: (x + 1)[: n % 3 + 1], lambda x, n: x * (n // 3 * 3), lambda x, n: x * (9 // (n - 6))],
+)
+def test_sizes_of_one_remainder_are_not_taken_for_all(function):
+    """The remainders of 8, 5 and 2 by 3, by which sizes up to 8 are judged, are the same."""
+    run = torch.compile(function, backend="xloom", dynamic=True)
+    for n in (4, 5, 8, 7):
+        torch.testing.assert_close(run(torch.arange(5), n), function(torch.arange(5), n))
+    assert any("//" in why or "Mod" in why for why in metrics.METRICS.own_sizes)
+
+
 def test_one_of_two_sizes_is_shared_at_a_time():
     run = torch.compile(lambda x: x.sum(0) @ x.sum(0), backend="xloom", dynamic=True)
     for n, m in [(9, 5), (10, 5), (11, 5), (12, 6), (13, 7)]:

@@ -110,7 +110,7 @@ class DynamicGraph:
                     strided=self._strided,
                     views=self._views,
                 )
-            except (XloomError, RuntimeError, ValueError) as error:
+            except (XloomError, RuntimeError, ValueError, ZeroDivisionError) as error:
                 formula.programs[bound] = None
                 METRICS.own_sizes[str(error).splitlines()[0]] += 1
         self._recent[formula, bound] = None

@@ -44,12 +44,19 @@ class ResizedGraph:
                 hint="torch._dynamo.mark_static, or dynamic=False, compiles each size by itself",
             )
         self._symbols, self._formula = symbols, formula
-        samples: list[tuple[int, Translated]] = []
         least, most = formula.limits(*symbols.limits())
-        for size in formula.samples(formula.size(symbols.of(arguments)), len(symbols.symbols), least, most):
+        sizes = formula.samples(formula.size(symbols.of(arguments)), len(symbols.symbols), least, most)
+        self.bound, self.least, *_ = sizes
+        uneven = symbols.uneven(range(self.least, self.bound + 1), formula.at)
+        if uneven is not None:
+            raise LoweringError(
+                f"{uneven} is not affine in the size",
+                hint="torch._dynamo.mark_static, or dynamic=False, compiles each size by itself",
+            )
+        samples: list[tuple[int, Translated]] = []
+        for size in sizes:
             given = symbols.arguments(arguments, symbols.named(formula.at(size)))
             samples.append((size, translate(graph, given, strided=strided, dense=True)))
-        self.bound, self.least = samples[0][0], samples[1][0]
         largest = samples[0][1]
         if largest.bases or largest.stretches:
             raise LoweringError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ class SizeSymbols:
                     self._found_in.append((expression, number, dim if isinstance(value, torch.Tensor) else None))
         self.complete = unknown <= set(self.symbols)
         """Whether those are all."""
+        self._uneven = [e for e in _numbers(graph) if not e.is_polynomial() and e.free_symbols <= set(self.symbols)]
 
     def of(self, arguments: Sequence[Any]) -> np.ndarray:
         """Their values for these arguments, in order."""
@@ -59,6 +61,16 @@ class SizeSymbols:
     def named(self, values: np.ndarray) -> dict[Symbol, int]:
         """Such values by their symbols."""
         return dict(zip(self.symbols, values.tolist(), strict=True))
+
+    def uneven(self, sizes: range, values: Callable[[int], np.ndarray]) -> Symbol | None:
+        """A number of the graph that has no equal steps from size to size; None if all have. `values` are a size's."""
+        for expression in self._uneven:
+            found = (int(expression.xreplace(self.named(values(size)))) for size in sizes)
+            steps = (after - before for before, after in pairwise(found))
+            first = next(steps, 0)
+            if any(step != first for step in steps):
+                return expression
+        return None
 
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """The least and the most that they can be in this graph: for others, Dynamo makes another one."""
@@ -83,6 +95,13 @@ class SizeSymbols:
 def is_ragged(size: Any) -> bool:
     """Whether a size is that of a nested tensor's ragged dimension, which stands for the tensor's offsets."""
     return isinstance(size, torch.SymInt) and size.node.is_nested_int()
+
+
+def _numbers(graph: GraphModule) -> set[Symbol]:
+    """The expressions of all sizes of values, and of all integers that are computed of sizes."""
+    values = [value for node in graph.graph.nodes for value in as_list(node.meta.get("val"))]
+    numbers = [n for value in values for n in (value.shape if isinstance(value, torch.Tensor) else [value])]
+    return {n.node.expr for n in numbers if isinstance(n, torch.SymInt) and not is_ragged(n)}
 
 
 def _depended(graph: GraphModule) -> set[Symbol]:
