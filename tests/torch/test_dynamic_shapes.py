@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._pytree import tree_leaves
 
 from xloom.torch import metrics
 from xloom.torch.compiled_graph import CompiledGraph
@@ -122,6 +123,30 @@ def test_sizes_of_one_remainder_are_not_taken_for_all(function):
     for n in (4, 5, 8, 7):
         torch.testing.assert_close(run(torch.arange(5), n), function(torch.arange(5), n))
     assert any("//" in why or "Mod" in why for why in metrics.METRICS.own_sizes)
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x, n: x[:, :n],
+        lambda x, n: x[n:],
+        lambda x, n: (x[:, n - 1], x[:, :n], x[:n].sum()),
+        lambda x, n: x.t().unsqueeze(0)[:, n:],
+        lambda x, n: x[:1].expand(n, -1),
+        lambda x, n: x.split(n)[-1],
+    ],
+)
+def test_views_of_arguments_by_symbolic_sizes_are_of_their_memory(view, gradients):
+    run = torch.compile(view, backend="xloom", dynamic=True)
+    x = torch.randn(9, 6)[1:].requires_grad_(gradients)
+    for n in (2, 3, 4, 3):
+        pairs = zip(tree_leaves(run(x, n)), tree_leaves(view(x, n)), strict=True)
+        for found, expected in pairs:
+            torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6, check_stride=True)
+            shares = expected.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+            assert (found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()) == shares
+            assert found.storage_offset() == expected.storage_offset()
 
 
 def test_one_of_two_sizes_is_shared_at_a_time():

@@ -22,6 +22,7 @@ from xloom.torch.frozen.division import spelled
 from xloom.torch.frozen.kept_values import KeptValues
 from xloom.torch.fx_graph import Given, Same, Translated
 from xloom.torch.graph_on_gpu import GraphOnGpu
+from xloom.torch.shared_results import ArgumentView
 from xloom.torch.strides import contiguous_strides, inverse
 
 
@@ -120,6 +121,8 @@ class CompiledGraph:
         for at, each in self._placed:
             if isinstance(each, Given):
                 results.insert(at, each.value if each.argument is None else arguments[each.argument])
+            elif isinstance(each, ArgumentView):
+                results.insert(at, each.of(arguments[each.argument]))
             else:
                 results.insert(at, each.of(bases[each.base], as_view=self._views))
         for at, order in self._permuted:

@@ -21,10 +21,10 @@ from xloom.hlo.shape import array_shape
 from xloom.torch import host_fallback
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
-from xloom.torch.graph_memory import OF_MEMORY, Memory, lowered, order_in_memory, reaches
+from xloom.torch.graph_memory import OF_MEMORY, Memory, lowered, order_in_memory, owner, reaches
 from xloom.torch.higher_order import HIGHER_ORDER, lower_higher_order
 from xloom.torch.lowering import Graph, lower
-from xloom.torch.shared_results import AliasedResult, aliased_results, shared_results
+from xloom.torch.shared_results import AliasedResult, ArgumentView, aliased_results, replay, shared_results
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _ASSERTS = torch.ops.aten._assert_async.msg
@@ -49,7 +49,7 @@ class Translated:
     """Tensors of the graph that follow as parameters."""
     needs_key: bool = False
     """Whether the last parameter is the random number generator's state."""
-    results: list[int | Given | AliasedResult | Same] = field(default_factory=list)
+    results: list[int | Given | AliasedResult | ArgumentView | Same] = field(default_factory=list)
     """Where each of the graph's results is: a leaf of the program's result, part of one, or given beforehand."""
     bases: int = 0
     """Leaves after those that are results: of which several results are parts, as they lie in memory."""
@@ -283,6 +283,11 @@ class _Translator:
                 self.translated.results.append(Given(None, value))
             elif value in self.parameter_of and _is_argument(result):
                 self.translated.results.append(Given(self.parameter_of[value]))
+            elif self.strided is not None and seen and owner(result) in self.numbers:
+                base = owner(result)
+                self.translated.results.append(
+                    ArgumentView(self.numbers[base], result, replay(result, base, self._value))
+                )
             else:
                 self.translated.results.append(len(outputs))
                 order = order_in_memory(result) if self.strided is None or number < self.strided else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,8 +16,9 @@ from xloom.passes.dynamic.sizes import Affine
 from xloom.torch.affine_sizes import Formula
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.fx_graph import Given, Translated, as_list, translate
-from xloom.torch.graph_memory import OF_MEMORY, order_in_memory
-from xloom.torch.size_symbols import SizeSymbols, Symbol, evaluated
+from xloom.torch.graph_memory import OF_MEMORY, order_in_memory, owner
+from xloom.torch.shared_results import ArgumentView, replay
+from xloom.torch.size_symbols import SizeSymbols, Symbol, evaluated, numbers_of
 
 
 class ResizedGraph:
@@ -77,7 +79,8 @@ class ResizedGraph:
         self._extents = _extents(largest, made)
         dims = zip(largest.arguments, made.parameters[:count], strict=True)
         self._padded = [(k, sizes) for k, sizes in dims if sizes]
-        sized = replace(largest, module=made.module, arguments=[*largest.arguments, len(arguments)])
+        kept = [Given(None) if isinstance(each, ArgumentView) else each for each in largest.results]
+        sized = replace(largest, module=made.module, arguments=[*largest.arguments, len(arguments)], results=kept)
         self._program = CompiledGraph(prepare(sized), views=views)
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
@@ -92,6 +95,9 @@ class ResizedGraph:
         for number, result in enumerate(self._translated.results):
             if isinstance(result, Given):
                 results[number] = self._given(result, number, arguments, values)
+            elif isinstance(result, ArgumentView):
+                view = replay(result.node, owner(result.node), partial(numbers_of, values=values))
+                results[number] = view(arguments[result.argument])
             elif size != self.bound and number in self._extents:
                 results[number] = _cut(results[number], self._extents[number], size)
         for number in self._with_gaps:

@@ -37,6 +37,16 @@ class AliasedResult:
             return typed.as_strided(view.shape, view.stride(), view.storage_offset())
 
 
+@dataclass(frozen=True)
+class ArgumentView:
+    """A result that is a view of an argument. Where sizes are symbolic, AOTAutograd makes the user's by its strides."""
+
+    argument: int
+    node: Node
+    of: Callable[[torch.Tensor], torch.Tensor]
+    """The result, of the argument."""
+
+
 def shared_results(results: Sequence[Any]) -> dict[Node, list[int]]:
     """The values that several results are views of, or one that leaves gaps; and the numbers of those results."""
     found: dict[Node, list[int]] = defaultdict(list)
@@ -58,15 +68,18 @@ def aliased_results(
     """Where each of `results` lies in the memory of `base`; None for those that are conjugated or negated as read."""
     dims = [own.shape.dims[k] for k in order]
     memory = torch.empty(dims, dtype=torch_dtype(own.shape.dtype), device="meta").permute(inverse(order))
-    views = [_replayed(each, base, memory, value) for each in results]
+    views = [replay(each, base, value)(memory) for each in results]
     return [None if view.is_conj() or view.is_neg() else AliasedResult(number, view) for view in views]
 
 
-def _replayed(node: Node, base: Node, memory: torch.Tensor, value: Callable[[Any], Any]) -> Any:
+def replay(node: Node, base: Node, value: Callable[[Any], Any]) -> Callable[[torch.Tensor], Any]:
+    """What makes of a tensor the view of it that a node is of `base`; `value` has numbers of the graph."""
     if node is base:
-        return memory
+        return lambda memory: memory
     source, *rest = node.args
-    assert isinstance(source, Node)
-    assert callable(node.target)
-    made = _replayed(source, base, memory, value)
-    return made[rest[0]] if node.target is operator.getitem else node.target(made, *value(rest), **value(node.kwargs))
+    target = node.target
+    assert isinstance(source, Node) and callable(target)
+    before, arguments, options = replay(source, base, value), value(rest), value(node.kwargs)
+    if target is operator.getitem:
+        return lambda memory: before(memory)[arguments[0]]
+    return lambda memory: target(before(memory), *arguments, **options)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_map
 
 from xloom.torch.affine_sizes import ENDLESS, LEAST
 from xloom.torch.fx_graph import as_list
@@ -128,3 +129,8 @@ def _is_result(node: Node) -> bool:
 def evaluated(number: Any, values: Mapping[Symbol, int]) -> int:
     """A size as a number."""
     return int(number.node.expr.xreplace(values)) if isinstance(number, torch.SymInt) else int(number)
+
+
+def numbers_of(arguments: Any, values: Mapping[Symbol, int]) -> Any:
+    """Arguments of an operator that are sizes, or lists of such, as numbers."""
+    return tree_map(lambda each: evaluated(each.meta["val"], values) if isinstance(each, Node) else each, arguments)
