@@ -31,6 +31,14 @@ WRONG = {
         2, 1, _random_samples=torch.ones(0, 2, 2, device=d)
     )(torch.ones(1, 2, 4, 4, device=d)),
     "integers": lambda d: torch.nn.AdaptiveMaxPool2d(2)(torch.ones(2, 4, 4, dtype=torch.int32, device=d)),
+    "two types": lambda d: torch.heaviside(torch.ones(2, device=d), torch.ones(2, dtype=torch.int8, device=d)),
+    "a mask of bytes": lambda d: torch.ones(2, device=d).masked_scatter_(
+        torch.ones(2, dtype=torch.uint8, device=d), torch.ones(2, device=d)
+    ),
+    "too many samples": lambda d: torch.multinomial(torch.ones(2, device=d), 3),
+    "bounds in the wrong order": lambda d: torch.empty(7, 1, device=d).uniform_(3, 1),
+    "boundaries": lambda d: torch.bucketize(torch.ones(2, device=d), torch.ones(2, 2, device=d)),
+    "floor of complex numbers": lambda d: torch.floor(torch.ones(2, dtype=torch.complex64, device=d)),
     "values for indices": lambda d: torch.ones(3, device=d).index_put_(
         (torch.zeros(2).long().to(d),), torch.ones(3, device=d)
     ),

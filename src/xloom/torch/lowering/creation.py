@@ -131,8 +131,8 @@ def linspace(g: Graph, start: Number, end: Number, steps: int, dtype: Dtype):
     k = np.arange(steps)
     if target.is_integer:
         start, end = int(start), int(end)
-        step = np.float32((end - start) / (steps - 1) if steps > 1 else 0.0)
-        points = np.where(k < steps / 2, start + step * k, end - step * (steps - 1 - k))
+        step = np.longdouble((end - start) / (steps - 1) if steps > 1 else 0.0)  # each point is rounded once, as by FMA
+        points = np.where(k < max(1, steps // 2), start + step * k, end - step * (steps - 1 - k)).astype(np.float64)
         return g.literal(np.trunc(points).astype(target.numpy))
     real = np.float64 if target is dt.f64 else np.float32
     first, last = real(start), real(end)
@@ -158,7 +158,7 @@ def linspace_of_tensors(g: Graph, start, end, steps: int, dtype: Dtype):
     first, last, step = (g.expand(e, (steps,)) for e in (first, last, step))
     low = g.add(first, g.multiply(step, g.cast(k, wide)))
     back = g.subtract(g.full_like(k, steps - 1), k)
-    high = g.subtract(last, g.multiply(step, g.cast(back, wide)))
+    high = g.add(last, g.multiply(g.negate(step), g.cast(back, wide)))  # not a difference, which would be rounded twice
     early = g.compare(k, g.full_like(k, max(1, steps // 2)), direction="LT")
     return g.cast(g.select(early, low, high), target)
 

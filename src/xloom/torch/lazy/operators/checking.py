@@ -7,6 +7,7 @@ whose errors are the ones to raise, unless ones of the host have none: those are
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,16 +26,19 @@ _TELLS_NOTHING = frozenset(
 )
 """Operators that take anything where there is no memory."""
 
+_TELLS_LITTLE = frozenset(["bucketize", "heaviside", "masked_scatter", "multinomial", "searchsorted", "uniform"])
+"""Operators of which kernels refuse what passes where there is no memory."""
+
 _TAKE_MORE = frozenset(["histc"])
 """Operators that take integers on devices, but not on the CPU."""
 
-_NO_SUCH_DTYPE = "not implemented for '"
+_NO_SUCH_DTYPE = re.compile("not implemented for '|not supported for complex|support complex numbers")
 
 MOST = 1 << 20
 """So many elements are made on the host to learn what the error is; with more of them the first error has to do."""
 
 FEW = 1 << 14
-"""So many integers are computed with on the host to learn whether an operator takes integers."""
+"""So many numbers are computed with on the host to learn whether an operator takes integers, or complex numbers."""
 
 _REMEMBERED = 4096
 """Types and numbers of one operator's arguments; a loop's numbers may differ each time."""
@@ -56,10 +60,12 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
         found, error = _tried_on_host(op, args, kwargs)
     elif not tells and not small:
         error = None
-    elif error is None and tells and _are_few_integers(args):
+    elif error is None and name in _TELLS_LITTLE and small:
+        error = _tried_on_host(op, args, kwargs)[1]
+    elif error is None and tells and _are_few_without_floats(args):
         error = _tried(op, args, kwargs, "cpu")[1]  # which only kernels refuse
         error = error if isinstance(error, NotImplementedError) else None
-    if error is not None and (not isinstance(error, NotImplementedError) or _NO_SUCH_DTYPE in str(error)):
+    if error is not None and (not isinstance(error, NotImplementedError) or _NO_SUCH_DTYPE.search(str(error))):
         raise error.with_traceback(None) from None
     return found
 
@@ -105,10 +111,10 @@ def _tried(
         _meta_registrations.device_hint = _device_hint
 
 
-def _are_few_integers(args: Sequence[Any]) -> bool:
+def _are_few_without_floats(args: Sequence[Any]) -> bool:
     given = [each for each in tree_leaves(args) if isinstance(each, torch.Tensor)]
     few = sum(each.numel() for each in given) <= FEW
-    return few and bool(given) and not any(each.is_floating_point() or each.is_complex() for each in given)
+    return few and bool(given) and not any(each.is_floating_point() for each in given)
 
 
 def _elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
