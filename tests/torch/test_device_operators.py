@@ -156,12 +156,11 @@ def test_linspace_between_tensors():
 
 @pytest.mark.parametrize("ends", [(1, 127), (1146, -1533), (-512, 262)])
 def test_integers_between_two_are_rounded_as_on_the_cpu(ends):
+    first, last = (torch.tensor(float(end), device="xla") for end in ends)
     for steps in (19, 25, 50, 167, 179):
-        given = dict(steps=steps, dtype=torch.int64)
-        expected = torch.linspace(*ends, **given)
-        assert torch.equal(torch.linspace(*ends, **given, device="xla").cpu(), expected)
-        start, end = [torch.tensor(float(end), device="xla") for end in ends]
-        assert torch.equal(torch.linspace(start, end, **given, device="xla").cpu(), expected)
+        expected = torch.linspace(*ends, steps, dtype=torch.int64)
+        assert torch.equal(torch.linspace(*ends, steps, dtype=torch.int64, device="xla").cpu(), expected)
+        assert torch.equal(torch.linspace(first, last, steps, dtype=torch.int64, device="xla").cpu(), expected)
 
 
 def test_places_in_nothing():
