@@ -156,10 +156,11 @@ def test_linspace_between_tensors():
 
 @pytest.mark.parametrize("ends", [(1, 127), (1146, -1533), (-512, 262)])
 def test_integers_between_two_are_rounded_as_on_the_cpu(ends):
-    first, last = (torch.tensor(float(end), device="xla") for end in ends)
+    start, end = ends
+    first, last = (torch.tensor(float(each), device="xla") for each in ends)
     for steps in (19, 25, 50, 167, 179):
-        expected = torch.linspace(*ends, steps, dtype=torch.int64)
-        assert torch.equal(torch.linspace(*ends, steps, dtype=torch.int64, device="xla").cpu(), expected)
+        expected = torch.linspace(start, end, steps, dtype=torch.int64)
+        assert torch.equal(torch.linspace(start, end, steps, dtype=torch.int64, device="xla").cpu(), expected)
         assert torch.equal(torch.linspace(first, last, steps, dtype=torch.int64, device="xla").cpu(), expected)
 
 
