@@ -166,6 +166,14 @@ def test_statistics_that_are_written_as_they_were_do_not_disturb_gradients():
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("options", [{"bidirectional": True, "num_layers": 2}, {"bias": False, "batch_first": True}])
+def test_an_exported_lstm(options):
+    model, x = torch.nn.LSTM(3, 4, **options).eval(), torch.randn(5, 2, 3)
+    compiled = torch.compile(torch.export.export(model, (x,)).module(), backend="xloom")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x))
+
+
 def test_numbers_are_part_of_an_exported_program():
     class Scaled(torch.nn.Module):
         def forward(self, x: torch.Tensor, factor: int) -> torch.Tensor:

@@ -23,6 +23,7 @@ FAMILIES = (
     "mean_losses",
     "places",
     "pseudo_inverse",
+    "recurrent",
     "segment_reduce",
     "transformer",
     "weight_norm",
