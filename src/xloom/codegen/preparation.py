@@ -23,7 +23,10 @@ PIPELINE = (
     "choice-sinking,mask-sharing,cse,dce"
 )
 
-_FIRST = "all-reduce-combiner,effect-ordering,call-naming,built-in-call-expansion,lapack-call-expansion,inlining"
+_FIRST = (
+    "all-reduce-combiner,effect-ordering,call-naming,built-in-call-expansion,lapack-call-expansion,inlining,"
+    "zero-sized-elimination"
+)
 _passes: Callable[[str], Sequence[Pass]] = lru_cache(parse_pipeline)
 
 

@@ -60,6 +60,7 @@ __all__ = [
     "WhileLoopInvariantCodeMotion",
     "WhileLoopSimplification",
     "WrongValueError",
+    "ZeroSizedElimination",
     "add_pattern",
     "outline_pattern",
     "parse_pipeline",

@@ -51,3 +51,4 @@ from xloom.passes.update_accumulation import UpdateAccumulation
 from xloom.passes.update_predication import UpdatePredication
 from xloom.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
+from xloom.passes.zero_sized_elimination import ZeroSizedElimination
