@@ -19,7 +19,8 @@ def main() -> int:
     sys.path.pop(0)
     import jax
 
-    import_module("jax._src").__path__.append(str(Path("jax/_src").resolve()))  # what tests need and wheels lack
+    for package in ("jax._src", "jax._src.pallas"):  # what tests need and wheels lack
+        import_module(package).__path__.append(str(Path(*package.split(".")).resolve()))
     import_module("jax._src.test_util")  # which defines the flag
     jax.config.update("jax_test_dut", dut)
     chosen = json.loads(Path(ids).read_text()) if ids else None
