@@ -30,6 +30,8 @@ class ZeroSizedElimination(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
+        if not any(_is_empty_array(i) for c in editable_computations(module) for i in c):
+            return False
         pin_roots(module)
         effects = Effects()
         return any([_without_empty_arrays(c, effects) for c in editable_computations(module)])
