@@ -1,6 +1,9 @@
 """What programs around a model ask for: loaders that pin memory, files, numbers of devices, modes, sparse tensors."""
 
+import copy
+import io
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -116,16 +119,48 @@ def test_a_checkpoint_drops_out_the_same_again(reentrant):
 def test_files_are_loaded_to_the_device(tmp_path, saved_on, mmap):
     matrix = torch.arange(12.0).reshape(3, 4)
     wanted = {"matrix": matrix, "view": matrix[1:, ::2], "half": matrix.bfloat16(), "none": torch.empty(0)}
-    torch.save({name: tensor.to(saved_on) for name, tensor in wanted.items()}, tmp_path / "file")
+    saved = {name: tensor.to(saved_on) for name, tensor in wanted.items()}
+    torch.save({**saved, "view": saved["matrix"][1:, ::2]}, tmp_path / "file")
     loaded = torch.load(tmp_path / "file", map_location="xla", mmap=mmap)
     for name, tensor in wanted.items():
         assert loaded[name].device == torch.device("xla", 0)
-        assert loaded[name].cpu().equal(tensor)
+        assert loaded[name].cpu().equal(tensor) and loaded[name].stride() == tensor.stride()
     loaded["view"].zero_()
-    assert loaded["matrix"].sum() == (66 if saved_on == "xla" else 66 - 4 - 6 - 8 - 10)  # the device's are copies
+    assert loaded["matrix"].sum() == 66 - 4 - 6 - 8 - 10
     with pytest.raises(RuntimeError, match="XLA device 7"):
         torch.load(tmp_path / "file", map_location="xla:7")
     torch.serialization._serialization_tls.map_location = None  # torch leaves it as it was where loading fails
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("saved_on", ["cpu", "xla"])
+def test_files_tie_what_was_tied(saved_on, zipped):
+    layer = torch.nn.Linear(3, 3).to(saved_on)
+    tied = {**layer.state_dict(), "t": layer.weight.detach().t(), "conj": torch.ones(2, device=saved_on).mul(1j).conj()}
+    file = io.BytesIO()
+    torch.save({**tied, "again": layer.weight}, file, _use_new_zipfile_serialization=zipped)
+    for place in (None, "cpu"):
+        file.seek(0)
+        loaded = torch.load(file, map_location=place)
+        assert {t.device.type for t in loaded.values()} == {place or saved_on}
+        assert torch.equal(loaded["again"].cpu(), layer.weight.cpu()) and loaded["t"].stride() == (1, 3)
+        assert loaded["conj"].tolist() == [-1j, -1j]
+        loaded["weight"].zero_()
+        assert loaded["again"].abs().sum() == loaded["t"].abs().sum() == 0
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+def test_storages_are_read_and_written(device):
+    x = torch.arange(4.0, device=device).reshape(2, 2).t()
+    memory: Any = x.untyped_storage()
+    assert x.storage().tolist() == pickle.loads(pickle.dumps(x.storage())).tolist() == [0, 1, 2, 3]
+    twin = copy.deepcopy(memory)
+    memory.copy_(torch.arange(4.0, 8.0).untyped_storage())
+    assert x.tolist() == [[4, 6], [5, 7]] and twin.cpu().tolist()[6:8] == [0x80, 0x3F]
+    memory[3] = 0xC0
+    assert x.tolist() == [[-4, 6], [5, 7]]
+    assert memory.fill_(0)[7] == 0 and x.abs().sum() == 0
 
 
 def test_memory_is_counted():

@@ -22,7 +22,7 @@ REACHED_INTO = {
     "torch._decomp": "core_aten_decompositions decomposition_table get_decompositions register_decomposition",
     "torch._ops": "OpOverload",
     "torch._prims_common": "suggest_memory_format",
-    "torch._utils": "_rebuild_device_tensor_from_cpu_tensor _rebuild_parameter",
+    "torch._utils": "_rebuild_device_tensor_from_cpu_tensor _rebuild_parameter _rebuild_tensor_v2",
     "torch.autograd.graph": "_engine_run_backward",
     "torch.optim.optimizer": "_foreach_supported_types register_optimizer_step_post_hook",
 }

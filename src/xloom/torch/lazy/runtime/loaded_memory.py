@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,12 +28,30 @@ class LoadedMemory(DeviceMemory):
         """A number that tells it from other memory."""
         return id(self) if self._made is None else self._made.address
 
+    def cpu(self) -> torch.UntypedStorage:
+        """A copy of its bytes on the host."""
+        return self._host.clone() if self._made is None else super().cpu()
+
+    def clone(self) -> Any:
+        """A copy on the device."""
+        return LoadedMemory(self.cpu())
+
+    def _changed(self, change: Callable[[torch.UntypedStorage], Any]) -> DeviceMemory:
+        if self._made is not None:
+            return super()._changed(change)
+        change(self._host)
+        return self
+
+    def _set_from_file(self, *arguments: Any) -> None:
+        """Reads its bytes, as pickles have a storage's made before they are there."""
+        self._changed(lambda host: host._set_from_file(*arguments))  # type: ignore[attr-defined]
+
     def of_dtype(self, dtype: torch.dtype) -> Storage:
         """The memory, whose elements are those of the first tensor that is made of it."""
         if self._made is None:
             elements = torch.empty(0, dtype=dtype, device="cpu").set_(self._host)
             value = device_client.to_device(elements)
-            self._made = Storage(value.type, value)
+            self._made = self._storage = Storage(value.type, value)
             del self._host
         return self._made
 

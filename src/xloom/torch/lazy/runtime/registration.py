@@ -128,6 +128,7 @@ def register() -> None:
     _libraries.extend(autocast.register())
     _foreach_supported_types.append(tensor.XlaTensor)
     register_optimizer_step_post_hook(_end_of_step)
+    # files of torch's own xla tensors have it
     torch.serialization.add_safe_globals([_rebuild_device_tensor_from_cpu_tensor])
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any
 
 import torch
-from torch._utils import _rebuild_device_tensor_from_cpu_tensor, _rebuild_parameter
+from torch._utils import _rebuild_parameter, _rebuild_tensor_v2
 from torch.utils.backend_registration import rename_privateuse1_backend
 
 from xloom.errors import UnsupportedError
@@ -118,12 +118,15 @@ class XlaTensor(torch.Tensor):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # as torch's own parameters and xla tensors are written, so that torch.load's safe mode reads them
+        # as torch's own parameters and tensors are written, so that torch.load's safe mode reads them
         if getattr(self, "_is_param", False):
             return _rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
-        host = self.detach().cpu()
-        parts = (host, self.dtype, str(self.device), self.requires_grad)
-        return _rebuild_device_tensor_from_cpu_tensor, parts
+        alias = self._alias
+        of_its_elements = not alias.through and alias.type.dtype == alias.storage.type.dtype
+        written = self if of_its_elements else self.detach().clone()
+        memory = torch.storage.TypedStorage(wrap_storage=written.untyped_storage(), dtype=self.dtype, _internal=True)
+        geometry = int(written.storage_offset()), tuple(self.shape), written.stride()
+        return _rebuild_tensor_v2, (memory, *geometry, self.requires_grad, OrderedDict())
 
 
 def _take_attributes(copy: torch.Tensor, source: torch.Tensor) -> None:
@@ -180,9 +183,50 @@ class DeviceMemory(torch.UntypedStorage):
         super().resize_(size)
         return self
 
+    @property
+    def _cdata(self) -> int:  # type: ignore[override]
+        """What files and copies tell it from other memory by, each time that it is asked for."""
+        return self.data_ptr()
+
     def data_ptr(self) -> int:
         """A number that tells it from other memory."""
         return self._storage.address
+
+    def cpu(self) -> torch.UntypedStorage:
+        """A copy of its bytes on the host. Waits for them."""
+        storage = self._storage
+        return torch.UntypedStorage(0) if storage.is_given_back else tensor_on(storage).cpu().untyped_storage()
+
+    def clone(self) -> Any:
+        """A copy on the device."""
+        return tensor_on(self._storage).clone().untyped_storage()
+
+    def fill_(self, value: int) -> DeviceMemory:  # type: ignore[override]
+        """Has that byte everywhere."""
+        return self._changed(lambda host: host.fill_(value))  # type: ignore[attr-defined]
+
+    def copy_(self, source: Any, non_blocking: Any = None) -> DeviceMemory:  # type: ignore[override]
+        """Has the bytes of another storage."""
+        return self._changed(lambda host: host.copy_(source.cpu()))
+
+    def __setitem__(self, where: Any, value: int) -> None:
+        self._changed(lambda host: host.__setitem__(where, value))
+
+    def __getitem__(self, where: Any) -> Any:
+        return self.cpu()[where]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.cpu())
+
+    def _write_file(self, *arguments: Any) -> None:
+        self.cpu()._write_file(*arguments)  # type: ignore[attr-defined]
+
+    def _changed(self, change: Callable[[torch.UntypedStorage], Any]) -> DeviceMemory:
+        host, type = self.cpu(), self._storage.type
+        change(host)
+        elements = torch.empty(0, dtype=type.dtype, device="cpu").set_(host)
+        tensor_on(self._storage).copy_(elements.as_strided(type.dims, type.strides))
+        return self
 
     def of_dtype(self, dtype: torch.dtype) -> Storage:
         """The memory, for a tensor of a dtype."""
