@@ -149,6 +149,23 @@ def test_views_of_arguments_by_symbolic_sizes_are_of_their_memory(view, gradient
             assert found.storage_offset() == expected.storage_offset()
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, n: x.mul_(2)[n:],
+        lambda x, n: (x[:, :n].add_(1), x[n:]),
+        lambda x, n: (x.t().add_(1)[:n], x.split(n)[-1].sum()),
+        lambda x, n: x.copy_(x.sin())[:, n:],
+    ],
+)
+def test_views_of_arguments_that_are_written_are_of_their_memory(write):
+    run = torch.compile(write, backend="xloom", dynamic=True)
+    for n in (2, 3, 4, 3):
+        x, y = (torch.linspace(0, 5, 54).reshape(9, 6)[1:] for _ in range(2))
+        torch.testing.assert_close(run(x, n), write(y, n), rtol=1e-6, atol=1e-6, check_stride=True)
+        torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-6)
+
+
 def test_one_of_two_sizes_is_shared_at_a_time():
     run = torch.compile(lambda x: x.sum(0) @ x.sum(0), backend="xloom", dynamic=True)
     for n, m in [(9, 5), (10, 5), (11, 5), (12, 6), (13, 7)]:

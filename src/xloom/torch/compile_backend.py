@@ -32,6 +32,7 @@ from xloom.torch.graph_memory import read_from_owners
 from xloom.torch.graph_on_gpu import device_of
 from xloom.torch.running_statistics import only_written
 from xloom.torch.unread_streams import forget_current_stream
+from xloom.torch.written_arguments import views_of_arguments
 
 
 def compile_graph(
@@ -75,22 +76,29 @@ def _prepared(translated: Translated, weights: Sequence[int], passes: str) -> Tr
 
 def compile_forward(graph: GraphModule, arguments: Sequence[Any], *, views: bool = False, passes: str = "") -> Any:
     """The same of a forward graph, whose first results are what the user sees or what views are made of."""
-    context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    strided = None if metadata is None else metadata.num_forward_returns
+    _, strided = _of_forward(graph, arguments)
     return compile_graph(graph, arguments, strided, views=views, passes=passes)
 
 
 def compile_inference(graph: GraphModule, arguments: Sequence[Any], *, passes: str = "") -> Any:
     """The same of a graph without a backward one, whose weights stay as they are for several calls, as a rule."""
-    context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    strided = None if metadata is None else metadata.num_forward_returns
+    metadata, strided = _of_forward(graph, arguments)
     weights: list[int] = []
     if metadata is not None:
         told = metadata.input_info
         weights = [k for k in metadata.static_input_indices if k < len(told) and not told[k].mutates_data]
     return compile_graph(graph, arguments, strided, views=True, weights=weights, passes=passes)
+
+
+def _of_forward(graph: GraphModule, arguments: Sequence[Any]) -> tuple[Any, int | None]:
+    """What AOTAutograd says of a forward graph, and how many of its results come first; None where nothing is said."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return None, None
+    if any(map(_is_symbolic, arguments)):
+        views_of_arguments(graph, metadata)
+    return metadata, metadata.num_forward_returns
 
 
 def recorded(graph: GraphModule, arguments: Sequence[Any]) -> Any:

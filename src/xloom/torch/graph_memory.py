@@ -19,8 +19,8 @@ from xloom.torch.strides import dense_order, extent, inverse
 
 aten = torch.ops.aten
 _SCATTERS = aten.as_strided_scatter.default
-_STRIDED = frozenset([aten.as_strided.default, aten.as_strided_copy.default, _SCATTERS])
-OF_MEMORY = _STRIDED | BY_ORDER
+STRIDED = frozenset([aten.as_strided.default, aten.as_strided_copy.default, _SCATTERS])
+OF_MEMORY = STRIDED | BY_ORDER
 
 
 def order_in_memory(node: Node) -> tuple[int, ...] | None:
@@ -110,7 +110,7 @@ def reaches(nodes: Iterable[Node]) -> dict[Node, range]:
         found[base] = range(min(known.start, bytes.start), max(known.stop, bytes.stop))
 
     for node in reversed(list(nodes)):  # what reads a memory comes before what makes it
-        if node.target not in _STRIDED:
+        if node.target not in STRIDED:
             continue
         source = node.args[0]
         assert isinstance(source, Node)
@@ -123,7 +123,7 @@ def reaches(nodes: Iterable[Node]) -> dict[Node, range]:
 
 
 def _bytes(node: Node) -> range | None:
-    """What one of `_STRIDED` reaches in memory; None where that is not known before the graph runs."""
+    """What one of `STRIDED` reaches in memory; None where that is not known before the graph runs."""
     scatters = node.target is _SCATTERS
     source, *rest = node.args
     assert isinstance(source, Node)
@@ -151,7 +151,7 @@ def read_from_owners(graph: GraphModule) -> None:
     as_strided(view(x), ...) = as_strided(x, ...): places are those of memory. A view alone has them not all.
     """
     for node in graph.graph.nodes:
-        if node.target in _STRIDED and node.target is not _SCATTERS:
+        if node.target in STRIDED and node.target is not _SCATTERS:
             source, sizes, strides, *_ = node.args
             base, bytes = owner(source), _bytes(node)
             own, other = (each.meta["val"] for each in (source, base))
@@ -163,17 +163,19 @@ def read_from_owners(graph: GraphModule) -> None:
 
 def owner(node: Node) -> Node:
     """The value whose memory a view is of."""
-    while True:
-        view = node.args[0] if node.target is operator.getitem else node  # one of several views
-        if not isinstance(view, Node) or not _is_view(view):
-            return node
-        first = view.args[0]
-        assert isinstance(first, Node)
-        node = first
+    while (source := viewed(node)) is not None:
+        node = source
+    return node
 
 
-def _is_view(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+def viewed(node: Node) -> Node | None:
+    """What a view, or one of several views, is of; None for other values."""
+    view = node.args[0] if node.target is operator.getitem else node
+    if not isinstance(view, Node) or not isinstance(view.target, torch._ops.OpOverload) or not view.target.is_view:
+        return None
+    first = view.args[0]
+    assert isinstance(first, Node)
+    return first
 
 
 def _known(number: Any) -> int:

@@ -1,0 +1,48 @@
+"""Results that are views of arguments that the graph writes: views of the arguments, whose memory has the new values.
+
+AOTAutograd copies new values into arguments, and where sizes are symbolic makes the user's views by strides and by
+the place in memory that a result has. In the memory of a new value that is another place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._functorch._aot_autograd.schemas import OutputType
+from torch.fx import GraphModule, Node
+
+from xloom.torch.graph_memory import STRIDED, viewed
+
+_OF_ARGUMENT = (OutputType.alias_of_input, OutputType.is_input)
+
+
+def views_of_arguments(graph: GraphModule, metadata: Any) -> None:
+    """Lets results that are views of an argument's new value be such views of the argument, by AOTAutograd's word."""
+    if metadata.tokens:  # which come before the arguments
+        return
+    (output,) = graph.graph.find_nodes(op="output")
+    results: list[Any] = list(output.args[0])  # type: ignore[arg-type]
+    placeholders = graph.graph.find_nodes(op="placeholder")
+    written = {number: results[k] for k, number in enumerate(metadata.mutated_inp_runtime_indices)}
+    for place, told in enumerate(metadata.output_info, len(written)):
+        base, result = written.get(told.base_idx), results[place]
+        if told.output_type in _OF_ARGUMENT and isinstance(base, Node) and _is_view_of(result, base):
+            with graph.graph.inserting_before(output):
+                results[place] = _replayed(graph, result, base, placeholders[told.base_idx])
+    output.args = (tuple(results),)
+
+
+def _is_view_of(node: Any, base: Node) -> bool:
+    while isinstance(node, Node) and node is not base and node.target not in STRIDED:
+        node = viewed(node)
+    return node is base
+
+
+def _replayed(graph: GraphModule, node: Node, base: Node, argument: Node) -> Node:
+    """The view of an argument that a node is of `base`."""
+    if node is base:
+        return argument
+    source = node.args[0]
+    assert isinstance(source, Node)
+    of = _replayed(graph, source, base, argument)
+    return graph.graph.node_copy(node, lambda each: of if each is source else each)
