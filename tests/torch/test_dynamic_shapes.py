@@ -166,6 +166,22 @@ def test_views_of_arguments_that_are_written_are_of_their_memory(write):
         torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, n: x.as_strided((2, n), (n, 1), n),
+        lambda x, n: x.as_strided((2, n), (n, 1), n) * 2,
+        lambda x, n: x[1:].as_strided((n, 2), (3, 1)) * 2,
+    ],
+)
+def test_memory_is_read_by_symbolic_strides_where_arguments_lie(read):
+    run = torch.compile(read, backend="xloom", dynamic=True)
+    memory = torch.arange(400.0).reshape(100, 4)
+    for first, n in [(2, 2), (3, 4), (2, 9), (5, 9), (5, 14)]:
+        x = memory[first:90]
+        torch.testing.assert_close(run(x, n), read(x, n), rtol=0, atol=0)
+
+
 def test_one_of_two_sizes_is_shared_at_a_time():
     run = torch.compile(lambda x: x.sum(0) @ x.sum(0), backend="xloom", dynamic=True)
     for n, m in [(9, 5), (10, 5), (11, 5), (12, 6), (13, 7)]:

@@ -21,10 +21,11 @@ from xloom.hlo.shape import array_shape
 from xloom.torch import host_fallback
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
-from xloom.torch.graph_memory import OF_MEMORY, Memory, lowered, order_in_memory, owner, reaches
+from xloom.torch.graph_memory import OF_MEMORY, Memory, lowered, order_in_memory, owner, place, reaches
 from xloom.torch.higher_order import HIGHER_ORDER, lower_higher_order
 from xloom.torch.lowering import Graph, lower
 from xloom.torch.shared_results import AliasedResult, ArgumentView, aliased_results, replay, shared_results
+from xloom.torch.traced_numbers import known_for
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _ASSERTS = torch.ops.aten._assert_async.msg
@@ -130,10 +131,12 @@ class _Translator:
     def run(self) -> Translated:
         placeholders = [n for n in self.graph.graph.nodes if n.op == "placeholder"]
         self.numbers = {node: number for number, node in enumerate(placeholders)}
-        for number, (node, argument) in enumerate(zip(placeholders, self.arguments, strict=True)):
+        given = list(zip(placeholders, self.arguments, strict=True))
+        self.known = known_for(given)
+        for number, (node, argument) in enumerate(given):
             if any(user.target is not _WITH_EFFECTS for user in node.users):  # not a token, nor what is not read
                 self.values[node] = self._parameter(number, node, argument)
-        for node, bytes in reaches(self.graph.graph.nodes).items():
+        for node, bytes in reaches(self.graph.graph.nodes, self.known).items():
             if node.op == "placeholder":
                 self.memories[node] = self._stretch(placeholders.index(node), node, bytes)
         nodes = list(self.graph.graph.nodes)
@@ -168,7 +171,7 @@ class _Translator:
         unit = 16 // value.itemsize  # so that it begins with an element of a view as any other dtype
         first = bytes.start // 16 * unit
         size = -(-bytes.stop // value.itemsize) - first
-        self.translated.stretches.append(Stretch(number, first - value.storage_offset(), size))
+        self.translated.stretches.append(Stretch(number, first - place(value, self.known), size))
         shape = array_shape(hlo_dtype(value.dtype), (size,))
         return Memory(self.builder.parameter(shape, f"memory_of_{node.name}"), first)
 
@@ -216,7 +219,7 @@ class _Translator:
                 if target in HIGHER_ORDER:
                     result = lower_higher_order(self.g, node, args, kwargs, self._inlined)
                 elif target in OF_MEMORY:
-                    result = lowered(self.g, node, args, kwargs, self.values, self.memories)
+                    result = lowered(self.g, node, args, kwargs, self.values, self.memories, self.known)
                 elif on_host:
                     result = host_fallback.call(self.g, target, node, args, kwargs)
                 else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from xloom.torch.lowering import Graph, lower
 from xloom.torch.lowering.creation import reinterpreted
 from xloom.torch.lowering.linalg import BY_ORDER, in_columns
 from xloom.torch.strides import dense_order, extent, inverse
+from xloom.torch.traced_numbers import Known, hinted, written
 
 aten = torch.ops.aten
 _SCATTERS = aten.as_strided_scatter.default
@@ -28,7 +30,7 @@ def order_in_memory(node: Node) -> tuple[int, ...] | None:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
-    return dense_order(*([_known(n) for n in numbers] for numbers in (value.shape, value.stride())))
+    return dense_order(*([hinted(n) for n in numbers] for numbers in (value.shape, value.stride())))
 
 
 class Memory(NamedTuple):
@@ -46,6 +48,7 @@ def lowered(
     kwargs: Mapping[str, Any],
     values: Mapping[Node, Any],
     memories: dict[Node, Memory],
+    known: Known,
 ) -> Any:
     """An operator of `OF_MEMORY`. `memories` are those that are larger than their values need."""
     source = node.args[0]
@@ -57,7 +60,7 @@ def lowered(
         return (lower if in_rows else in_columns)(g, node.target, args, kwargs)
     scatters = node.target is _SCATTERS
     base = owner(source) if not scatters or owner(source) in memories else source
-    own = memories.get(base) or _memory(g, base, values)
+    own = memories.get(base) or _memory(g, base, values, known)
     dtype, size = hlo_dtype(source.meta["val"].dtype), source.meta["val"].itemsize
     flat, first = own
     if dtype is not flat.shape.dtype:  # of a view as another dtype
@@ -66,7 +69,7 @@ def lowered(
     *new, sizes, strides = args[1:4] if scatters else args[1:3]
     new = [_as_seen(g, each, source.meta["val"], base.meta["val"]) for each in new]
     offset = args[-1] if len(args) > 3 + scatters else kwargs.get("storage_offset")
-    offset = _known(source.meta["val"].storage_offset()) if offset is None else offset
+    offset = place(source.meta["val"], known) if offset is None else offset
     start = offset - first
     places = extent(sizes, strides)
     if places and not 0 <= start <= flat.shape.size - places:
@@ -74,16 +77,17 @@ def lowered(
     if not scatters:
         found = lower(g, aten.as_strided.default, (flat, sizes, strides, start), {})
         return _as_seen(g, found, base.meta["val"], source.meta["val"])
-    written = lower(g, _SCATTERS, (flat, *new, sizes, strides, start), {})
+    after = lower(g, _SCATTERS, (flat, *new, sizes, strides, start), {})
     if base in memories:
-        memories[node] = Memory(written, first)
+        memories[node] = Memory(after, first)
         seen = node.meta["val"]
-        start = _known(seen.storage_offset()) - first
-        found = lower(g, aten.as_strided.default, (written, seen.shape, seen.stride(), start), {})
+        start = place(seen, known) - first
+        sizes, strides = (list(map(known, numbers)) for numbers in (seen.shape, seen.stride()))
+        found = lower(g, aten.as_strided.default, (after, sizes, strides, start), {})
         return _as_seen(g, found, base.meta["val"], source.meta["val"])
     order, result = order_in_memory(base), values[base]
     assert order is not None
-    return g.permute(g.reshape_to(written, [result.shape.dims[k] for k in order]), inverse(order))
+    return g.permute(g.reshape_to(after, [result.shape.dims[k] for k in order]), inverse(order))
 
 
 def _as_seen(g: Graph, found: Instruction, by: torch.Tensor, other: torch.Tensor) -> Instruction:
@@ -93,15 +97,23 @@ def _as_seen(g: Graph, found: Instruction, by: torch.Tensor, other: torch.Tensor
     return g.negate(found) if by.is_neg() != other.is_neg() else found
 
 
-def _memory(g: Graph, base: Node, values: Mapping[Node, Any]) -> Memory:
+def place(value: torch.Tensor, known: Known) -> int:
+    """Where the first element is in memory."""
+    found = known(value.storage_offset())
+    if found is None:
+        raise LoweringError("a tensor is read by strides at a place in memory that is not known", hint="clone() it")
+    return found
+
+
+def _memory(g: Graph, base: Node, values: Mapping[Node, Any], known: Known) -> Memory:
     order = order_in_memory(base)
     if order is None:
         raise LoweringError(f"as_strided of memory that has gaps, of {base}", hint="call contiguous() first")
     own: Instruction = values[base]
-    return Memory(g.reshape_to(g.permute(own, order), (own.shape.size,)), _known(base.meta["val"].storage_offset()))
+    return Memory(g.reshape_to(g.permute(own, order), (own.shape.size,)), place(base.meta["val"], known))
 
 
-def reaches(nodes: Iterable[Node]) -> dict[Node, range]:
+def reaches(nodes: Iterable[Node], known: Known) -> dict[Node, range]:
     """Values whose memory is read where they have no elements: between these, or beyond. And those bytes of it."""
     found: dict[Node, range] = {}
 
@@ -116,13 +128,13 @@ def reaches(nodes: Iterable[Node]) -> dict[Node, range]:
         assert isinstance(source, Node)
         if node in found:  # a scatter copies all of the memory
             reached(owner(source), found[node])
-        bytes = _bytes(node)
-        if bytes is not None and (owner(source) in found or not _has_within(source, bytes)):
+        bytes = _bytes(node, known)
+        if bytes is not None and (owner(source) in found or not _has_within(source, bytes, known)):
             reached(owner(source), bytes)
-    return {node: bytes for node, bytes in found.items() if not _has_within(node, bytes)}
+    return {node: bytes for node, bytes in found.items() if not _has_within(node, bytes, known)}
 
 
-def _bytes(node: Node) -> range | None:
+def _bytes(node: Node, known: Known) -> range | None:
     """What one of `STRIDED` reaches in memory; None where that is not known before the graph runs."""
     scatters = node.target is _SCATTERS
     source, *rest = node.args
@@ -130,19 +142,21 @@ def _bytes(node: Node) -> range | None:
     sizes, strides, *offsets = rest[1:] if scatters else rest
     offset = offsets[0] if offsets else node.kwargs.get("storage_offset")
     offset = source.meta["val"].storage_offset() if offset is None else offset
-    if not all(isinstance(each, int) for each in (*sizes, *strides, offset)):  # type: ignore[misc]
+    numbers: Any = [[known(n) for n in each] for each in (sizes, strides, (offset,))]  # type: ignore[union-attr]
+    sizes, strides, (start,) = numbers
+    if None in (*sizes, *strides, start):
         return None
     size = source.meta["val"].itemsize
-    return range(offset * size, (offset + extent(sizes, strides)) * size)  # type: ignore[operator, arg-type]
+    return range(start * size, (start + extent(sizes, strides)) * size)
 
 
-def _has_within(node: Node, bytes: range) -> bool:
+def _has_within(node: Node, bytes: range, known: Known) -> bool:
     """Whether all those bytes of memory are elements of a value."""
     if order_in_memory(node) is None:
         return not bytes
     value = node.meta["val"]
-    start = _known(value.storage_offset()) * value.itemsize
-    return not bytes or (start <= bytes.start and bytes.stop <= start + _known(value.numel()) * value.itemsize)
+    start, size = place(value, known) * value.itemsize, math.prod(known(d) or hinted(d) for d in value.shape)
+    return not bytes or (start <= bytes.start and bytes.stop <= start + size * value.itemsize)
 
 
 def read_from_owners(graph: GraphModule) -> None:
@@ -153,10 +167,10 @@ def read_from_owners(graph: GraphModule) -> None:
     for node in graph.graph.nodes:
         if node.target in STRIDED and node.target is not _SCATTERS:
             source, sizes, strides, *_ = node.args
-            base, bytes = owner(source), _bytes(node)
+            base, bytes = owner(source), _bytes(node, written)
             own, other = (each.meta["val"] for each in (source, base))
             same = (own.dtype, own.is_conj(), own.is_neg()) == (other.dtype, other.is_conj(), other.is_neg())
-            if same and bytes is not None and not _has_within(source, bytes):
+            if same and bytes is not None and not _has_within(source, bytes, hinted):
                 node.args = (base, sizes, strides, bytes.start // own.itemsize)
                 node.kwargs = {}
 
@@ -176,8 +190,3 @@ def viewed(node: Node) -> Node | None:
     first = view.args[0]
     assert isinstance(first, Node)
     return first
-
-
-def _known(number: Any) -> int:
-    """A size as it was when the graph was traced."""
-    return number.node.hint if isinstance(number, torch.SymInt) else number

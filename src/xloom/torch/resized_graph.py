@@ -18,7 +18,8 @@ from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.fx_graph import Given, Translated, as_list, translate
 from xloom.torch.graph_memory import OF_MEMORY, order_in_memory, owner
 from xloom.torch.shared_results import ArgumentView, replay
-from xloom.torch.size_symbols import SizeSymbols, Symbol, evaluated, numbers_of
+from xloom.torch.size_symbols import SizeSymbols, numbers_of
+from xloom.torch.traced_numbers import Symbol, evaluated
 
 
 class ResizedGraph:

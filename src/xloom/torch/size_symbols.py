@@ -13,9 +13,8 @@ from torch.utils._pytree import tree_map
 
 from xloom.torch.affine_sizes import ENDLESS, LEAST
 from xloom.torch.fx_graph import as_list
-
-Symbol = Any
-"""One of sympy's."""
+from xloom.torch.graph_memory import STRIDED, owner
+from xloom.torch.traced_numbers import Symbol, evaluated
 
 
 class SizeSymbols:
@@ -106,12 +105,19 @@ def _numbers(graph: GraphModule) -> set[Symbol]:
 
 
 def _depended(graph: GraphModule) -> set[Symbol]:
-    """The symbols of the sizes of all values and of the strides of results: arguments may lie in memory in any way."""
+    """The symbols of the sizes of all values, of the strides of results, and of where what is read by strides lies.
+
+    Other arguments may lie in memory in any way."""
     found: set[Symbol] = set()
     for node in graph.graph.nodes:
         of_results = node.args[0] if node.op == "output" else ()
         strided = [n.meta.get("val") for n in as_list(of_results) if isinstance(n, Node)]
-        numbers = [d for value in strided if isinstance(value, torch.Tensor) for d in value.stride()]
+        numbers: list[Any] = [d for value in strided if isinstance(value, torch.Tensor) for d in value.stride()]
+        if node.target in STRIDED:
+            source = node.args[0]
+            assert isinstance(source, Node)
+            for read in (source.meta["val"], owner(source).meta["val"]):
+                numbers += [read.storage_offset(), *read.stride()]
         for value in as_list(node.meta.get("val")):
             if isinstance(value, torch.Tensor):
                 numbers += value.shape
@@ -124,11 +130,6 @@ def _depended(graph: GraphModule) -> set[Symbol]:
 
 def _is_result(node: Node) -> bool:
     return all(user.op == "output" for user in node.users)
-
-
-def evaluated(number: Any, values: Mapping[Symbol, int]) -> int:
-    """A size as a number."""
-    return int(number.node.expr.xreplace(values)) if isinstance(number, torch.SymInt) else int(number)
 
 
 def numbers_of(arguments: Any, values: Mapping[Symbol, int]) -> Any:
