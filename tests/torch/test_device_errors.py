@@ -39,6 +39,7 @@ WRONG = {
     "bounds in the wrong order": lambda d: torch.empty(7, 1, device=d).uniform_(3, 1),
     "boundaries": lambda d: torch.bucketize(torch.ones(2, device=d), torch.ones(2, 2, device=d)),
     "floor of complex numbers": lambda d: torch.floor(torch.ones(2, dtype=torch.complex64, device=d)),
+    "dimension of a softmax": lambda d: torch.ones(3, 4, device=d).softmax(5),
     "values for indices": lambda d: torch.ones(3, device=d).index_put_(
         (torch.zeros(2).long().to(d),), torch.ones(3, device=d)
     ),
@@ -51,6 +52,42 @@ def test_errors_are_those_of_the_cpu(name):
     for device in ("cpu", "xla"):
         with pytest.raises((RuntimeError, IndexError)) as caught:
             WRONG[name](device)
+        said.append((caught.type, str(caught.value)))
+    assert said[1] == said[0]
+
+
+BYTES = torch.ones(2, 3, dtype=torch.int8)
+
+
+@pytest.mark.parametrize(
+    ("function", "right", "wrong"),
+    [
+        (lambda d, v: torch.ones(3, device=d).uniform_(0.0, v), 2.5, -1.5),
+        (lambda d, v: torch.ones(3, device=d).bernoulli_(v), 0.5, 1.5),
+        (lambda d, v: torch.native_dropout(torch.ones(3, device=d), v, True), 0.5, 1.5),
+        (lambda d, v: torch.celu(torch.ones(3, device=d), v), 0.5, 0.0),
+        (
+            lambda d, v: torch.nn.functional.smooth_l1_loss(torch.ones(3, device=d), torch.ones(3, device=d), beta=v),
+            1,
+            -1,
+        ),
+        (lambda d, v: torch.histc(torch.ones(3, device=d), 4, 0.5, v), 1.5, 0.25),
+        (lambda d, v: BYTES.to(d) ** v, 2, -1),
+        (lambda d, v: BYTES.to(d).fill_(v), 2, 300),
+        (lambda d, v: BYTES.to(d).__setitem__(0, v), 2, 300),
+        (lambda d, v: BYTES.to(d).masked_fill(BYTES.to(d) > 0, v), 2, 300),
+        (lambda d, v: torch.where(BYTES.to(d) > 0, BYTES.to(d), v), 2, 300),
+        (lambda d, v: BYTES.to(d).scatter(0, torch.zeros(1, 1).long().to(d), v), 2, 300),
+        (lambda d, v: BYTES.to(d).clamp(max=v), 2, 300),
+    ],
+)
+def test_numbers_are_checked_at_each_call(function, right, wrong):
+    said = []
+    for device in ("cpu", "xla"):
+        for number in (right, right * 1.25 if isinstance(right, float) else right + 1):
+            function(device, number)
+        with pytest.raises((RuntimeError, IndexError)) as caught:
+            function(device, wrong)
         said.append((caught.type, str(caught.value)))
     assert said[1] == said[0]
 

@@ -26,8 +26,19 @@ _TELLS_NOTHING = frozenset(
 )
 """Operators that take anything where there is no memory."""
 
-_TELLS_LITTLE = frozenset(["bucketize", "heaviside", "masked_scatter", "multinomial", "searchsorted", "uniform"])
+_TELLS_LITTLE = frozenset(
+    ["_softmax", "bucketize", "heaviside", "masked_scatter", "multinomial", "searchsorted", "uniform"]
+)
 """Operators of which kernels refuse what passes where there is no memory."""
+
+_REFUSE_NUMBERS = frozenset(
+    [
+        *("bernoulli", "cauchy", "exponential", "geometric", "log_normal", "native_dropout", "normal", "uniform"),
+        *("celu", "elu_backward", "histc", "leaky_relu_backward", "renorm", "rrelu_with_noise", "smooth_l1_loss"),
+        *("clamp", "clamp_max", "clamp_min", "fill", "full", "index_fill", "masked_fill", "pow", "scatter", "where"),
+    ]
+)
+"""Operators of which kernels refuse some numbers, whatever the elements of tensors are."""
 
 _TAKE_MORE = frozenset(["histc"])
 """Operators that take integers on devices, but not on the CPU."""
@@ -134,6 +145,39 @@ def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: M
         if len(known) >= _REMEMBERED:
             known.clear()
         known.add(case)
+
+
+def numbers_allowed(op: OpOverload) -> set[tuple] | None:
+    """To be filled by `check_numbers`; None where no number is refused, or what is recorded is without its out=."""
+    name = op._schema.name.removeprefix("aten::").rstrip("_")
+    into = any(argument.is_out for argument in op._schema.arguments)
+    return set() if op.namespace == "aten" and name in _REFUSE_NUMBERS and not into else None
+
+
+def check_numbers(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises what torch does for numbers that are not among the known ones, with tensors of one element each."""
+    case = tuple([_number(each) for each in (*args, *kwargs.values())])
+    if case in known:
+        return
+
+    def single(each: Any) -> Any:
+        if isinstance(each, torch.Tensor):
+            return torch.zeros([1] * each.dim(), dtype=each.dtype, device="cpu")
+        return [1] * len(each) if isinstance(each, (list, tuple)) else each
+
+    alone = {name: single(each) for name, each in kwargs.items()}
+    error = _tried_on_host(op, [single(each) for each in args], alone)[1]
+    if isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
+        raise error.with_traceback(None) from None
+    if len(known) >= _REMEMBERED:
+        known.clear()
+    known.add(case)
+
+
+def _number(each: Any) -> Any:
+    if isinstance(each, torch.Tensor):
+        return each.dtype
+    return None if isinstance(each, (list, tuple)) else (each.__class__, each)
 
 
 def _kind(each: Any) -> Any:

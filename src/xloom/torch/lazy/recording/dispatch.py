@@ -21,7 +21,7 @@ from xloom.torch.lazy.operators import (
     host_arguments,
     host_values,
 )
-from xloom.torch.lazy.operators.checking import check_once
+from xloom.torch.lazy.operators.checking import check_numbers, check_once, numbers_allowed
 from xloom.torch.lazy.recording.lowered import lowered
 from xloom.torch.lazy.recording.table import NAMED, Handler
 from xloom.torch.lazy.runtime import transfer
@@ -99,9 +99,12 @@ def decomposed(op: Any) -> Handler | None:
         return None
     run = _counted(op, rule)
     known: set[tuple] = set()
+    allowed = numbers_allowed(op)
 
     def checked(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         check_once(known, op, args, kwargs or {})
+        if allowed is not None:
+            check_numbers(allowed, op, args, kwargs or {})
         return run(args, kwargs)
 
     return checked

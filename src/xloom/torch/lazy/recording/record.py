@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from xloom.torch.lazy.operators.checking import check
+from xloom.torch.lazy.operators.checking import check, check_numbers, numbers_allowed
 from xloom.torch.lazy.recording import trimming
 from xloom.torch.lazy.recording.signature import Emit, Hoisted, HostNumber, Input, NeedsConstants, Number, Signature
 from xloom.torch.lazy.recording.trace import TRACE, Value
@@ -64,6 +64,7 @@ class Recorder:
         self.constants = _SHORT_POWERS if "pow" in self.name else _UNIT
         bare = op._schema.name.removeprefix("aten::").removeprefix("_foreach_").rstrip("_")
         self.hoists_ints = bare in _ALIKE_FOR_ALL_INTS
+        self.allowed = numbers_allowed(op)
         self.numbered: set[tuple] = set()
         hoisted = [takes_number(argument) for argument in op._schema.arguments]
         self.hoists = frozenset([k for k, yes in enumerate(hoisted) if yes])
@@ -71,6 +72,8 @@ class Recorder:
 
     def record(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         """The values that the operator returns, in its structure."""
+        if self.allowed is not None:
+            check_numbers(self.allowed, self.op, args, kwargs or {})
         key: list[Any] = [self]
         values: list[Value] = []
         scalars: list[float] = []
