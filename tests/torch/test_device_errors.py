@@ -6,6 +6,16 @@ import torch
 import xloom as xl
 import xloom.torch as xt
 
+
+def convolved(device, **options):
+    return torch.conv1d(torch.ones(1, 1, 4, device=device), torch.ones(1, 1, 3, device=device), **options)
+
+
+def into_itself(device, function, *dim):
+    indices = torch.zeros(3, dtype=torch.int64, device=device)
+    return function(indices, *dim, indices, out=indices)
+
+
 WRONG = {
     "broadcast": lambda d: torch.ones(3, device=d) + torch.ones(4, device=d),
     "in place, larger": lambda d: torch.ones(3, device=d).add_(torch.ones(2, 3, device=d)),
@@ -39,6 +49,26 @@ WRONG = {
     "bounds in the wrong order": lambda d: torch.empty(7, 1, device=d).uniform_(3, 1),
     "boundaries": lambda d: torch.bucketize(torch.ones(2, device=d), torch.ones(2, 2, device=d)),
     "floor of complex numbers": lambda d: torch.floor(torch.ones(2, dtype=torch.complex64, device=d)),
+    "weights of another type": lambda d: torch.nn.functional.embedding_bag(
+        torch.zeros(1, 2).long().to(d),
+        torch.ones(3, 2, device=d),
+        mode="sum",
+        per_sample_weights=torch.ones(1, 2, device=d).double(),
+    ),
+    "dilation": lambda d: convolved(d, dilation=0),
+    "padding": lambda d: convolved(d, padding=-1),
+    "output padding": lambda d: torch.conv_transpose1d(
+        torch.ones(1, 1, 4, device=d), torch.ones(1, 1, 3, device=d), output_padding=2
+    ),
+    "a filter of another type": lambda d: torch.conv1d(
+        torch.ones(1, 1, 4, device=d), torch.ones(1, 1, 3, device=d).double()
+    ),
+    "gather into itself": lambda d: into_itself(d, torch.gather, 0),
+    "index_select into itself": lambda d: into_itself(d, torch.index_select, 0),
+    "take into itself": lambda d: into_itself(d, torch.take),
+    "masked_select into itself": lambda d: (lambda mask: torch.masked_select(mask, mask, out=mask))(
+        torch.ones(3, dtype=torch.bool, device=d)
+    ),
     "dimension of a softmax": lambda d: torch.ones(3, 4, device=d).softmax(5),
     "values for indices": lambda d: torch.ones(3, device=d).index_put_(
         (torch.zeros(2).long().to(d),), torch.ones(3, device=d)
@@ -153,3 +183,14 @@ def test_a_program_that_fails_is_not_run_again(failing):
             result.cpu()
     assert (torch.ones(3, device="xla") * 2).tolist() == [2, 2, 2]
     assert torch.rand(3, device="xla").cpu().isfinite().all()
+
+
+def test_complex_halves_are_not_supported():
+    with pytest.raises(xl.errors.UnsupportedError, match=r"complex32 has no HLO element type"):
+        torch.complex(torch.ones(2, device="xla").half(), torch.ones(2, device="xla").half())
+
+
+def test_a_tensor_may_be_written_with_what_is_made_of_itself():
+    for _ in range(2):
+        x = torch.ones(3, device="xla")
+        assert torch.add(x, x, out=x) is x and x.tolist() == [2, 2, 2]

@@ -282,3 +282,25 @@ def test_strides_that_reach_beyond_memory_are_an_error(view):
 
     assert complaint("xla") == complaint("cpu")
     assert view(torch.arange(6.0, device="xla")[:0], (2,), (2,), 1).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.view_as(x),
+        lambda x: x[1:],
+        lambda x: x.reshape(2, 3),
+        lambda x: x.split(2)[1],
+        lambda x: x.expand(2, 6),
+        lambda x: x.unflatten(0, (2, 3)),
+    ],
+)
+def test_views_of_ordinary_tensors_are_ordinary_in_inference_mode(view, device):
+    x = torch.ones(6, device=device)
+    with torch.inference_mode():
+        seen, of_others = view(x), view(x * 2)
+        assert (seen.is_inference(), seen._is_view(), of_others.is_inference()) == (False, True, True)
+        x.zero_()
+    assert seen.abs().sum() == 0
+    assert (seen * 2).is_inference() is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo import dtype as dt
+from xloom.torch.dtypes import hlo_dtype, torch_dtype
 from xloom.torch.lowering.graph import Graph, Value
 from xloom.torch.lowering.promotion import float_type, result_type
 from xloom.torch.lowering.registry import lowers
@@ -42,8 +43,10 @@ def imag(g: Graph, x):
 
 @lowers("aten.complex.default")
 def complex_(g: Graph, real, imag):
-    """real + i imag."""
-    return g.complex(*g.broadcast_operands(real, imag))
+    """real + i imag. Raises UnsupportedError for halves, of which HLO has no complex numbers."""
+    parts = g.broadcast_operands(real, imag)
+    hlo_dtype(torch_dtype(parts[0].shape.dtype).to_complex())
+    return g.complex(*parts)
 
 
 @lowers("aten.polar.default")

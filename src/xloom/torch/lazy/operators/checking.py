@@ -27,7 +27,8 @@ _TELLS_NOTHING = frozenset(
 """Operators that take anything where there is no memory."""
 
 _TELLS_LITTLE = frozenset(
-    ["_softmax", "bucketize", "heaviside", "masked_scatter", "multinomial", "searchsorted", "uniform"]
+    ["_embedding_bag", "_embedding_bag_forward_only", "_softmax", "bucketize", "heaviside", "masked_scatter"]
+    + ["multinomial", "searchsorted", "uniform"]
 )
 """Operators of which kernels refuse what passes where there is no memory."""
 
@@ -71,7 +72,7 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
         found, error = _tried_on_host(op, args, kwargs)
     elif not tells and not small:
         error = None
-    elif error is None and name in _TELLS_LITTLE and small:
+    elif error is None and small and (name in _TELLS_LITTLE or (name == "convolution" and _is_odd(*args))):
         error = _tried_on_host(op, args, kwargs)[1]
     elif error is None and tells and _are_few_without_floats(args):
         error = _tried(op, args, kwargs, "cpu")[1]  # which only kernels refuse
@@ -79,6 +80,24 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     if error is not None and (not isinstance(error, NotImplementedError) or _NO_SUCH_DTYPE.search(str(error))):
         raise error.with_traceback(None) from None
     return found
+
+
+def _is_odd(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    _: bool,
+    more: Any,
+    *__: Any,
+) -> bool:
+    """Whether a convolution has what kernels may refuse, which they would take long to be asked for each."""
+    far = [max(pair) for pair in zip(stride, dilation, strict=False)]
+    beyond = any(each >= most for each, most in zip(more, far, strict=False))
+    dtypes = {each.dtype for each in (x, weight, bias) if each is not None}
+    return beyond or len(dtypes) > 1 or min(*stride, *dilation) < 1 or min(padding) < 0
 
 
 def _tried_on_host(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Exception | None]:

@@ -40,6 +40,9 @@ def guarded(op: Any, handler: Handler) -> Handler:
 
 
 def _of_one(op: Any, handler: Handler, place: int, name: str) -> Handler:
+    is_out = op._schema.arguments[place].is_out
+    alike: set[tuple] = set()
+
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         target = args[place] if place < len(args) else kwargs[name]  # type: ignore[index]
         if target.__class__ is XlaTensor:
@@ -52,12 +55,25 @@ def _of_one(op: Any, handler: Handler, place: int, name: str) -> Handler:
                 if shares or each.__class__ is list:
                     check(op, [target], args, kwargs or {})
                     break
+            if is_out and any(each is target for each in args):
+                _check_alike(alike, op, target, args, kwargs or {})
         elif place:
             return on_any(args, kwargs)  # a list of targets
         return handler(args, kwargs)
 
     on_any = _of_any(op, handler, [(place, name)])
     return run
+
+
+def _check_alike(known: set[tuple], op: Any, target: XlaTensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises what torch raises where operands are the target itself, as most operators may have them.
+
+    Those that may, of tensors of these types, are known from then on."""
+    leaves = [each for each in argument_tensors((*args, *kwargs.values())) if type(each) is XlaTensor]
+    case = tuple([(each._alias.type, each is target) for each in leaves])
+    if case not in known:
+        _refuse(op, [target], args, kwargs)
+        known.add(case)
 
 
 def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Handler:
@@ -77,14 +93,18 @@ def check(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Ma
     """Raises what torch raises where an operand lies partly across a target."""
     leaves = [each for each in argument_tensors((*args, *kwargs.values())) if type(each) is XlaTensor]
     if len({id(each._alias.storage) for each in leaves}) < len(leaves) and _lie_across(targets, leaves):
-        storages = {target._alias.storage for target in targets}
-        if sum(storage.type.size for storage in storages) > _MOST:
-            return
-        try:
-            _Memories(storages, _zeros).run(op, args, kwargs)
-        except RuntimeError as error:
-            if "single memory location" in str(error):
-                raise error.with_traceback(None) from None
+        _refuse(op, targets, args, kwargs)
+
+
+def _refuse(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    storages = {target._alias.storage for target in targets}
+    if sum(storage.type.size for storage in storages) > _MOST:
+        return
+    try:
+        _Memories(storages, _zeros).run(op, args, kwargs)
+    except RuntimeError as error:
+        if "single memory location" in str(error):
+            raise error.with_traceback(None) from None
 
 
 def _lie_across(targets: Sequence[XlaTensor], leaves: Sequence[XlaTensor]) -> bool:

@@ -40,6 +40,30 @@ def handler(op: Any) -> Handler | None:
     return _view(op)
 
 
+def ordinary_in_inference(op: Any, handler: Handler) -> Handler:
+    """The handler of a view, but that views of ordinary tensors are ordinary ones in inference mode, too.
+
+    There, operators that torch takes apart for autograd come as they are."""
+    schema = op._schema
+    if not schema.arguments or schema.is_mutable or not any(each.alias_info is not None for each in schema.returns):
+        return handler
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key)
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        source = args[0]
+        if not torch.is_inference_mode_enabled() or source.__class__ is not XlaTensor or source.is_inference():
+            return handler(args, kwargs)
+        if is_composite:
+            include, exclude = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+            with torch._C._ForceDispatchKeyGuard(include, exclude.remove(torch._C.DispatchKey.ADInplaceOrView)):
+                return op._op_dk(key, *args, **(kwargs or {}))
+        with torch.inference_mode(False):
+            return handler(args, kwargs)
+
+    return run
+
+
 def _view(op: Any) -> Handler:
     known: dict[tuple, Any] = {}
     lists = any("List" in str(argument.type) for argument in op._schema.arguments)
