@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import pytest
@@ -202,6 +203,14 @@ def test_pickled_parameters_are_parameters():
     assert [isinstance(p, torch.nn.Parameter) for p in restored.parameters()] == [True, True]
     assert [p.requires_grad for p in restored.parameters()] == [True, False]
     assert torch.equal(restored.weight, layer.weight)
+
+
+def test_tensors_go_to_other_processes():
+    x = torch.arange(6.0, device="xla").reshape(2, 3).t()
+    sent = ForkingPickler.dumps([x, torch.nn.Parameter(x), x[1]])
+    received = pickle.loads(sent)
+    assert [each.tolist() for each in received] == [x.tolist(), x.tolist(), x[1].tolist()]
+    assert received[0].device.type == "xla" and received[0].stride() == (1, 3)
 
 
 def test_data_parallel_is_the_module_itself():

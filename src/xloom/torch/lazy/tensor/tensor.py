@@ -218,6 +218,10 @@ class DeviceMemory(torch.UntypedStorage):
     def __iter__(self) -> Iterator[int]:
         return iter(self.cpu())
 
+    def __reduce__(self) -> Any:
+        """To another process; files have it by other means."""
+        return _on_device, (self.cpu(),)
+
     def _write_file(self, *arguments: Any) -> None:
         self.cpu()._write_file(*arguments)  # type: ignore[attr-defined]
 
@@ -231,6 +235,10 @@ class DeviceMemory(torch.UntypedStorage):
     def of_dtype(self, dtype: torch.dtype) -> Storage:
         """The memory, for a tensor of a dtype."""
         return self._storage
+
+
+def _on_device(host: torch.UntypedStorage) -> torch.UntypedStorage:
+    return host.to(device=DEVICE)
 
 
 def memory_of(storage: torch.UntypedStorage, dtype: torch.dtype) -> Storage:
