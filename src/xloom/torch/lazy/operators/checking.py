@@ -169,8 +169,10 @@ def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: M
 def numbers_allowed(op: OpOverload) -> set[tuple] | None:
     """To be filled by `check_numbers`; None where no number is refused, or what is recorded is without its out=."""
     name = op._schema.name.removeprefix("aten::").rstrip("_")
-    into = any(argument.is_out for argument in op._schema.arguments)
-    return set() if op.namespace == "aten" and name in _REFUSE_NUMBERS and not into else None
+    arguments = op._schema.arguments
+    takes = any("number" in str(argument.type) or "float" in str(argument.type) for argument in arguments)
+    into = any(argument.is_out for argument in arguments)
+    return set() if op.namespace == "aten" and name in _REFUSE_NUMBERS and takes and not into else None
 
 
 def check_numbers(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
