@@ -77,7 +77,11 @@ def _capsule_at(owner: Any, address: int) -> Any:
     dtype = np.dtype(owner.dtype)
     code = _CODES.get(dtype)
     if code is None and dtype.kind == "V":
-        raise BufferError(f"DLPack has no name for {dtype}")
+        from jax.errors import JaxRuntimeError
+
+        raise JaxRuntimeError(
+            f"UNIMPLEMENTED: DLPack has no name for {dtype}; astype makes an array of a type that it has"
+        )
     capsule = np.asarray(_Shared(owner, address)).__dlpack__()
     if code is not None:
         _tensor(capsule).type = _type(code, dtype)
@@ -138,7 +142,7 @@ class _HostMemory:
         return self.kind, 0
 
     def capsule(self, x: Any) -> Any:
-        """Lends an array. Raises BufferError where that cannot be."""
+        """Lends an array. Raises BufferError if the host cannot read it, JaxRuntimeError for types DLPack lacks."""
         _check_readable(x)
         return _capsule(np.asarray(x))
 
