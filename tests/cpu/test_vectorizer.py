@@ -62,6 +62,18 @@ def test_complex_elements(dtype, part, size):
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_elements_in_turn(dtype, size):
+    """Of bytes, a vector of both has more lanes than a word has bits."""
+    shape, one, two = (f"{dtype}[{size},8{more}]" for more in ("", ",1", ",2"))
+    compare(
+        f"ENTRY e {{ a = {shape} parameter(0) b = {shape} add(a, a) c = {one} reshape(a) d = {one} reshape(b) "
+        f"ROOT r = {two} concatenate(c, d), dimensions={{2}} }}",
+        numbers(dtype, size, 8),
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", ["u8", "bf16", "s32", "f64"])
 @pytest.mark.parametrize("index", ["u8", "s32", "s64"])
 def test_elements_from_anywhere(index, dtype, size):

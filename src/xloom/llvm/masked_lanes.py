@@ -7,7 +7,7 @@ from llvmlite.ir.instructions import GEPInstr
 
 from xloom.llvm.intrinsics import intrinsic, overloaded
 from xloom.llvm.types import FLOAT, HALF, I1, I32, I64, POINTER, VOID
-from xloom.llvm.vectors import first_lanes
+from xloom.llvm.vectors import first_lanes, shuffled
 
 
 def leading_lanes(b: ir.IRBuilder, lanes: int, count: ir.Value) -> ir.Value:
@@ -15,6 +15,10 @@ def leading_lanes(b: ir.IRBuilder, lanes: int, count: ir.Value) -> ir.Value:
 
     Made of its bits: where masks have registers of their own, `lanes_below` takes longer.
     """
+    if lanes > I64.width:
+        half = lanes // 2
+        first, second = leading_lanes(b, half, count), leading_lanes(b, half, b.sub(count, I64(half), flags=["nsw"]))
+        return shuffled(b, first, range(lanes), second)
     some = b.select(b.icmp_signed(">", count, I64(0)), count, I64(0))
     partial = b.icmp_signed("<", some, I64(lanes))
     below = b.add(b.shl(I64(1), b.select(partial, some, I64(0))), I64(-1))
