@@ -20,8 +20,6 @@ from xloom.llvm.vectorizer.widening import Work, arguments_of, bits_of, bytes_of
 
 MOST_BYTES = 256
 """Those of a vector in LLVM IR that is several in registers, at most: it does them side by side."""
-
-
 _OF_INDICES = frozenset(("getelementptr", "add", "sub", "mul", "shl", "sext", "zext", "smin", "smax", "umin", "umax"))
 """What indices are computed by."""
 
@@ -139,20 +137,7 @@ def _stride(facts: LoopFacts, i: Any) -> int | None:
         return None if stride else 0
     strides = [facts.stride(o) for o in arguments_of(i)]
     if isinstance(i, kinds.GEPInstr):
-        if strides[0] is None or (len(strides) != 2 and None in strides):
-            raise NotPlain
-        if None in strides:
-            if strides[0]:
-                raise NotPlain
-            return None
-        if not any(strides):
-            return 0
-        if len(strides) != 2:
-            raise NotPlain
-        grows = strides[0] + strides[1] * bytes_of(i.source_etype)  # type: ignore[operator]
-        if not grows:
-            raise NotPlain
-        return grows
+        return _address_stride(i, strides)
     steady = isinstance(i.type, ir.IntType) and None not in strides and any(strides)
     # where steps cancel each other, what stays is still made of what changes, and so not before the loop
     if steady and (linear := _linear(i, strides)):
@@ -161,6 +146,24 @@ def _stride(facts: LoopFacts, i: Any) -> int | None:
         raise NotPlain
     check_pure(i)
     return 0 if all(s == 0 for s in strides) else None
+
+
+def _address_stride(i: Any, strides: Sequence[int | None]) -> int | None:
+    """How an address changes; an element that lies anywhere is one of an array that stays where it is."""
+    if not any(stride != 0 for stride in strides):
+        return 0
+    pointer, *indices = strides
+    if len(indices) != 1 or pointer is None:
+        raise NotPlain
+    (index,) = indices
+    if index is None:
+        if pointer:
+            raise NotPlain
+        return None
+    grows = pointer + index * bytes_of(i.source_etype)
+    if not grows:
+        raise NotPlain
+    return grows
 
 
 def _linear(i: Any, strides: list[Any]) -> int | None:
