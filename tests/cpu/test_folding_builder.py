@@ -6,6 +6,7 @@ import pytest
 from llvmlite import ir
 
 from xloom.llvm.folding_builder import FoldingBuilder, Zeros
+from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.types import I1, I32, I64
 
 
@@ -22,6 +23,8 @@ def test_constants_are_computed(b):
         assert b.mul(I64(x), I64(y)).constant == x * y
         assert b.icmp_signed("<", I64(x), I64(y)).constant == (x < y)
         assert b.icmp_unsigned("<", I64(x), I64(y)).constant == (x % (1 << 64) < y % (1 << 64))
+        assert intrinsic(b, "smin", I64(x), I64(y)).constant == min(x, y)
+        assert intrinsic(b, "smax", I64(x), I64(y)).constant == max(x, y)
     assert b.add(I32(2**31 - 1), I32(1)).constant == -(2**31)
     assert not b.block.instructions
 

@@ -11,6 +11,8 @@ from llvmlite import ir
 from xloom.llvm.symbolic_dimension import COMPARISONS
 from xloom.llvm.types import I1
 
+_CHOICES = {"llvm.smin.": min, "llvm.smax.": max}
+
 
 def _number(value: ir.Value) -> int | None:
     """The value of an integer constant, as a signed one."""
@@ -105,6 +107,13 @@ class FoldingBuilder(ir.IRBuilder):
             return lhs
         known = _number(cond)
         return super().select(cond, lhs, rhs, name, flags) if known is None else lhs if known else rhs
+
+    def call(self, fn: ir.Function, args: Sequence[ir.Value], *rest: Any, **more: Any) -> ir.Value:
+        """A call; of two constants, the lesser or the greater is one."""
+        choose = _CHOICES.get(fn.name[:10])
+        if choose is not None and (x := _number(args[0])) is not None and (y := _number(args[1])) is not None:
+            return _constant(choose(x, y), args[0].type)
+        return super().call(fn, args, *rest, **more)
 
     def gep(
         self,
