@@ -130,6 +130,7 @@ def test_numbers_are_checked_at_each_call(function, right, wrong):
         lambda d, out: torch.remainder(torch.tensor([5, 7], device=d), torch.tensor([2, 3], device=d), out=out),
         lambda d, out: torch.floor_divide(torch.tensor([5, 7], device=d), torch.tensor([2, 3], device=d), out=out),
         lambda d, out: torch.cholesky_inverse(torch.eye(3, device=d) * 2, out=out.float()),
+        lambda d, out: torch.scatter(torch.ones(2, 3, device=d), 0, out, 0.5),  # no indices, of another rank
     ],
 )
 def test_what_only_zeros_would_raise_is_not_raised(function):

@@ -176,18 +176,20 @@ def numbers_allowed(op: OpOverload) -> set[tuple] | None:
 
 
 def check_numbers(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises what torch does for numbers that are not among the known ones, with tensors of one element each."""
+    """Raises what torch does for numbers that are not among the known ones, as it is with tensors of one element each."""
     case = tuple([_number(each) for each in (*args, *kwargs.values())])
     if case in known:
         return
 
     def single(each: Any) -> Any:
         if isinstance(each, torch.Tensor):
-            return torch.zeros([1] * each.dim(), dtype=each.dtype, device="cpu")
+            return torch.zeros([min(1, size) for size in each.shape], dtype=each.dtype, device="cpu")
         return [1] * len(each) if isinstance(each, (list, tuple)) else each
 
     alone = {name: single(each) for name, each in kwargs.items()}
     error = _tried_on_host(op, [single(each) for each in args], alone)[1]
+    if error is not None and _elements(args, kwargs) <= MOST:  # it may be about those shapes
+        error = _tried_on_host(op, args, kwargs)[1]
     if isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
         raise error.with_traceback(None) from None
     if len(known) >= _REMEMBERED:
