@@ -176,7 +176,7 @@ def numbers_allowed(op: OpOverload) -> set[tuple] | None:
 
 
 def check_numbers(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises what torch does for numbers that are not among the known ones, as it is with tensors of one element each."""
+    """Raises what torch does for numbers that are not among the known ones, asked of tensors of one element each."""
     case = tuple([_number(each) for each in (*args, *kwargs.values())])
     if case in known:
         return
