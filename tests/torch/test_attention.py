@@ -90,3 +90,16 @@ def test_scores_of_long_sequences_are_not_kept(kind, dtype, heads, rows):
     for found, want in zip(run("compile", attend, tensors), run("eager", attend, tensors), strict=True):
         scale = want.abs().max() if is_narrow else 1
         torch.testing.assert_close(found / scale, want / scale, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("door", ["eager", "device"])
+def test_queries_in_columns_may_be_written_where_values_alone_have_gradients(door):
+    def attend(query, value):
+        turned = query.mT * 1
+        out = scaled_dot_product_attention(turned, turned, value)
+        turned.zero_()  # which the CPU's kernel for rows refuses
+        return out
+
+    tensors = (torch.ones(1, 1, 4, 4), torch.ones(1, 1, 4, 4, requires_grad=True))
+    _, gradient = run(door, attend, tensors)
+    torch.testing.assert_close(gradient.sum(2)[0, 0], torch.arange(4.0) * 4)

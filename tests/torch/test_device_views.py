@@ -29,6 +29,7 @@ VIEWS = {
     "unsqueeze": lambda t: t.unsqueeze(1),
     "diagonal": lambda t: t.diagonal(0, 1, 2),
     "unfold": lambda t: t.unfold(2, 2, 2),
+    "unfold of a number": lambda t: t[1, 0, 2].unfold(0, 1, 1),
     "as_strided": lambda t: t.as_strided((3, 2), (5, 2), 1),
     "split": lambda t: t.split(2, 1)[1],
     "unbind": lambda t: t.unbind(2)[3],

@@ -33,7 +33,10 @@ def attention(
     """softmax(query key^T scale) value; torch's own kernel where there is dropout or anything else unusual."""
     tensors = (query, key, value)
     same = all(type(t) is XlaTensor and t.dim() == 4 and t.dtype is query.dtype for t in tensors)
+    differentiated = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     plain = same and not dropout_p and _fits(query, key, value, enable_gqa)
+    if differentiated and any(t.dim() and t.stride(-1) != 1 for t in tensors):
+        plain = False  # of these the CPU has no kernel either: its gradients need less than all three
     if not plain or not (attn_mask is None or (not is_causal and _masks(attn_mask, query, key))):
         return _OP._op_dk(
             DispatchKey.CompositeImplicitAutograd,
@@ -42,7 +45,7 @@ def attention(
             enable_gqa=enable_gqa,
         )
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+    if differentiated:
         return _Attention.apply(query, key, value, attn_mask, is_causal, factor)  # type: ignore[return-value]
     return _forward(query, key, value, attn_mask, is_causal, factor)[0]
 

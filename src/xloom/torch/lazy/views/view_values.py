@@ -73,7 +73,7 @@ def view_metas(
                 lambda base: apply(_expand, base, type.dims), _refused if type.size else lambda base, _: base.read()
             )
         ]
-    if name == "unfold" and rest[1] <= _FEW_OF_A_WINDOW and results[0].type.size:
+    if name == "unfold" and dims and rest[1] <= _FEW_OF_A_WINDOW and results[0].type.size:
         dim, size, step = rest
         (meta,) = [_elements(source, result) for result in results]
         return [meta._replace(forward=lambda base: apply(_windows, base, dim % len(dims), size, step))]
