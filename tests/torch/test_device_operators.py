@@ -341,3 +341,16 @@ def test_gradients_of_digamma_at_its_poles(dtype):
     assert_as_on_cpu(
         lambda x: torch.polygamma(1, x), torch.tensor([-1, -3, 0, -2.5, 2, -7], dtype=dtype), tolerance=2e-2
     )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, index: torch.scatter(x, 0, index, x + 9),
+        lambda x, index: torch.scatter_add(x, 0, index, x + 9),
+        lambda x, index: torch.scatter_reduce(x, 0, index, x + 9, "amax"),
+        lambda x, index: torch.scatter(x, 0, index, x[3]),
+    ],
+)
+def test_one_index_of_several_sources(function):
+    assert_as_on_cpu(function, torch.arange(4.0), torch.tensor(1))

@@ -81,7 +81,8 @@ def scatter_lines(
         )
         return g.reshape_to(one, ())
     if index.shape.rank == 0:
-        index, values = g.reshape_to(index, (1,)), g.reshape_to(values, (1,))
+        index = g.reshape_to(index, (1,))
+        values = values if values.shape.rank else g.reshape_to(values, (1,))
     if 0 in index.shape.dims:
         return x
     dims = index.shape.dims
