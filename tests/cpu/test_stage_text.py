@@ -139,8 +139,8 @@ def test_loops_without_elements():
 ENTRY main {
   x = f32[4,0] parameter(0)
   zero = f32[] constant(0)
-  y = f32[4,0] negate(x)
   z = f32[4] reduce(x, zero), dimensions={1}, to_apply=%sum
+  y = f32[4,0] negate(x), control-predecessors={z}
   ROOT r = (f32[4,0], f32[4]) tuple(y, z)
 }""")
     assert "# makes %y f32[4,0]\n  nothing: there are no elements\n" in text

@@ -20,7 +20,7 @@ from xloom.llvm.vectorizer.widening import Work, arguments_of, bits_of, bytes_of
 
 MOST_BYTES = 256
 """Those of a vector in LLVM IR that is several in registers, at most: it does them side by side."""
-_OF_INDICES = frozenset(("getelementptr", "add", "sub", "mul", "shl", "sext", "zext", "smin", "smax", "umin", "umax"))
+_OF_INDICES = frozenset(("add", "sub", "mul", "shl", "sext", "zext", "smin", "smax", "umin", "umax"))
 """What indices are computed by."""
 
 
@@ -98,10 +98,12 @@ def _indices(loop: InnermostLoop) -> set[int]:
     found: set[int] = set()
     for i in reversed(loop.instructions):
         name = intrinsic_name(i.callee)[0] if isinstance(i, kinds.CallInstr) else i.opname
-        if name not in _OF_INDICES or id(i) in others:
-            others.update(id(o) for o in arguments_of(i))
-        elif name != "getelementptr":
+        if isinstance(i, kinds.GEPInstr):
+            continue
+        if name in _OF_INDICES and id(i) not in others:
             found.add(id(i))
+        else:
+            others.update(id(o) for o in arguments_of(i))
     return found
 
 
