@@ -76,14 +76,14 @@ def test_rows_and_columns_of_blocks():
 
 
 def test_code_for_many_alike_arrays_is_as_for_a_few_more_than_are_written_one_by_one():
-    def loops(count: int) -> int:
+    def stores(count: int) -> int:
         text = _text(["negate(x{k})"] * count, [(6, 40)] * count, 1, (6, 40 * count), "negate(y)")
         _, _, program = lowered(prepared(xl.parse(text)), process_target())
         return sum(
-            len(re.findall("phi +i64", text)) for text in [program.main, *(m.text for m in program.modules.values())]
+            len(re.findall("store <", text)) for text in [program.main, *(m.text for m in program.modules.values())]
         )
 
-    assert loops(60) == loops(12) < loops(8)
+    assert stores(60) == stores(12) < stores(8)
 
 
 def test_indices_put_together():

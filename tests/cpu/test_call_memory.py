@@ -132,6 +132,9 @@ def test_layouts(dims, layout):
       ROOT z = {shape}{{{row_major}}} negate(y) }}""",
         x,
     )
+    if not x.size:
+        assert len(seen) == 1, "by the interpreter alone: no code is called for no elements"
+        return
     assert seen[1][0] == seen[1][1] == seen[0][1]
 
 

@@ -108,9 +108,9 @@ class FoldingBuilder(ir.IRBuilder):
         known = _number(cond)
         return super().select(cond, lhs, rhs, name, flags) if known is None else lhs if known else rhs
 
-    def call(self, fn: ir.Function, args: Sequence[ir.Value], *rest: Any, **more: Any) -> ir.Value:
+    def call(self, fn: Any, args: Sequence[ir.Value], *rest: Any, **more: Any) -> ir.Value:
         """A call; of two constants, the lesser or the greater is one."""
-        choose = _CHOICES.get(fn.name[:10])
+        choose = _CHOICES.get(fn.name[:10]) if isinstance(fn, ir.Function) else None
         if choose is not None and (x := _number(args[0])) is not None and (y := _number(args[1])) is not None:
             return _constant(choose(x, y), args[0].type)
         return super().call(fn, args, *rest, **more)
