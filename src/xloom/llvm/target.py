@@ -55,7 +55,12 @@ class Caches(NamedTuple):
     last: int = 32 << 20
     """That several cores share."""
     ways: int = 8
-    """Lines that the first one holds of addresses that differ by multiples of its size over this number."""
+    """Lines that the first one holds of addresses that differ by multiples of `period`."""
+
+    @property
+    def period(self) -> int:
+        """Bytes after which addresses have the same few places in the first one."""
+        return self.first // self.ways
 
 
 _SERVER = Caches()

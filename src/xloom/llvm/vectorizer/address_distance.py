@@ -12,7 +12,7 @@ from xloom.llvm.vectorizer.widening import bytes_of
 
 
 def distance(first: Any, second: Any) -> int | None:
-    """Bytes from one address to another; None if nobody knows."""
+    """Bytes from one address to another; None where that is not known."""
     terms: Counter[int] = Counter()
     nbytes = _add_address(terms, second, 1) + _add_address(terms, first, -1)
     return None if any(terms.values()) else nbytes
@@ -37,8 +37,8 @@ def _add(terms: Counter[int], value: Any, factor: int) -> int:
         first, second = value.operands
         return _add(terms, first, factor) + _add(terms, second, factor if name == "add" else -factor)
     if name in ("mul", "shl"):
-        for value_, number in (value.operands, reversed(value.operands)) if name == "mul" else (value.operands,):
+        for other, number in (value.operands, reversed(value.operands)) if name == "mul" else (value.operands,):
             if isinstance(number, ir.Constant) and isinstance(number.constant, int):
-                return _add(terms, value_, factor * (number.constant if name == "mul" else 1 << number.constant))
+                return _add(terms, other, factor * (number.constant if name == "mul" else 1 << number.constant))
     terms[id(value)] += factor
     return 0

@@ -22,7 +22,7 @@ class Root(NamedTuple):
 
 
 def roots_of(pointer: Any) -> frozenset[Root] | None:
-    """The arrays of which one has the address; None if nobody knows."""
+    """The arrays of which one has the address; None where that is not known."""
     while isinstance(pointer, kinds.GEPInstr):
         pointer = pointer.operands[0]
     if isinstance(pointer, kinds.SelectInstr):

@@ -229,7 +229,7 @@ def _tallest(arithmetic: Arithmetic, axis: OutputAxis) -> int:
     """How many rows a tile may have: no more than the nearest cache has lines for, where all need the same place."""
     apart = axis.x * (arithmetic.dtype.bytes // arithmetic.pack_factor)
     caches = arithmetic.target.caches
-    return if_less(0, apart % (caches.first // caches.ways), TALLEST, caches.ways)
+    return if_less(0, apart % caches.period, TALLEST, caches.ways)
 
 
 def _packed(

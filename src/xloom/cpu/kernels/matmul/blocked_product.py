@@ -135,7 +135,7 @@ def has_scalars_in_rows(arithmetic: Arithmetic, product: Product, a: Array) -> b
 def _evict_each_other(arithmetic: Arithmetic, product: Product, a: Array, tile: Tile) -> bool:
     """True when the rows of a tile have their scalars in lines for which the first cache has fewer places."""
     caches = arithmetic.target.caches
-    return tile.rows > caches.ways and inner(product.rows).a * a.dtype.bytes % (caches.first // caches.ways) == 0
+    return tile.rows > caches.ways and inner(product.rows).a * a.dtype.bytes % caches.period == 0
 
 
 def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:

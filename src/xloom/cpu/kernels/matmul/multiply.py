@@ -147,7 +147,7 @@ def _evicts_itself(arithmetic: Arithmetic, product: Product, a: Array) -> bool:
     apart = depth.a * a.dtype.bytes
     if a.is_made or row.a != 1 or row.size * a.dtype.bytes <= LINE or depth.size * apart <= caches.second:
         return False
-    return apart % (caches.first // caches.ways) == 0
+    return apart % caches.period == 0
 
 
 def _is_better_in_pairs(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bool:
