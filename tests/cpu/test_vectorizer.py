@@ -127,6 +127,22 @@ def test_elements_apart(dtype, apart, size):
     )
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, "c64"])
+def test_rows_that_differ(dtype, size):
+    """What a row has depends on which one it is; rows around are of one number, or of another array's first one."""
+    shape, more, around = f"{dtype}[8,5,{size}]", f"{dtype}[16,10,{size}]", f"{dtype}[10,7,{size}]"
+    compare(
+        f"ENTRY e {{ a = {shape} parameter(0) n = {dtype}[] parameter(1) "
+        f"b = {more} pad(a, n), padding=1_0_1x0_1_1x0_0 c = {more} pad(a, n), padding=0_1_1x1_0_1x0_0 "
+        f"d = {more} multiply(b, c) e = {more} add(d, c) f = {around} pad(a, n), padding=1_1x1_1x0_0 "
+        f"g = {around} pad(a, n), padding=2_0x0_2x0_0 h = {around} multiply(f, g) "
+        f"r = {around} reverse(h), dimensions={{2}} ROOT o = ({more}, {around}, {around}) tuple(e, h, r) }}",
+        numbers(dtype, 8, 5, size),
+        numbers(dtype)[()],
+    )
+
+
 def function(emit, level="x86-64-v4", arrays=2, end=None, every=False):
     """LLVM IR of a loop from 0 to an argument whose body `emit(b, arrays, i)` writes; None where it stays as it is."""
     target = target_named(level)
@@ -191,6 +207,53 @@ def squares_of_every_fifth(b, arrays, i):
 
 def backwards(b, arrays, i):
     b.store(read(b, arrays[0], b.sub(I64(99), i, flags=["nsw"])), at(b, arrays[1], i))
+
+
+def few(b):
+    return b.icmp_signed("<", b.function.args[-1], I64(5))
+
+
+def by_choice(b, arrays, i):
+    with b.if_else(few(b)) as (yes, no):
+        with yes:
+            x = b.fneg(read(b, arrays[0], i))
+            of_few = b.block
+        with no:
+            y = read(b, arrays[0], b.add(i, I64(3), flags=["nsw"]))
+            of_many = b.block
+    chosen = b.phi(FLOAT)
+    chosen.add_incoming(x, of_few)
+    chosen.add_incoming(y, of_many)
+    b.store(chosen, at(b, arrays[1], i))
+
+
+def where_it_may(b, arrays, i):
+    with b.if_then(few(b)):
+        b.store(b.fadd(read(b, arrays[0], i), read(b, arrays[0], I64(7))), at(b, arrays[1], i))
+
+
+def by_element(b, arrays, i):
+    x = read(b, arrays[0], i)
+    with b.if_then(b.fcmp_ordered("<", x, ir.Constant(FLOAT, 0.0))):
+        b.store(b.fneg(x), at(b, arrays[1], i))
+
+
+def by_place(b, arrays, i):
+    with b.if_then(b.icmp_signed("<", i, I64(5))):
+        squares(b, arrays, i)
+
+
+def total_of_some(b, arrays, i):
+    with b.if_then(few(b)):
+        total(b, arrays, i)
+
+
+def parts_of_which_one_may_be_left_out(b, arrays, i):
+    pair = b.gep(arrays[1], [i], inbounds=True, source_etype=ir.ArrayType(FLOAT, 2))
+    x = read(b, arrays[0], i)
+    b.store(x, pair)
+    with b.if_then(few(b)):
+        b.store(b.fneg(x), at(b, pair, I64(1)))
 
 
 def to_one_place(b, arrays, i):
@@ -331,6 +394,9 @@ def from_a_table_to_itself(b, arrays, i):
         add_to_rows_far_apart,
         from_a_table,
         from_anywhere,
+        backwards,
+        by_choice,
+        where_it_may,
     ],
 )
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
@@ -346,6 +412,12 @@ def test_what_stays_of_values_that_change_is_made_in_the_loop():
     llvm.parse_assembly(text).verify()
 
 
+def test_what_may_not_be_read_is_not_read_before_the_loop():
+    text = function(where_it_may) or ""
+    assert 0 < text.index("br i1", text.index("vector.body:")) < text.index("load float")
+    llvm.parse_assembly(text).verify()
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -358,7 +430,10 @@ def test_what_stays_of_values_that_change_is_made_in_the_loop():
         from_anywhere_in_what_is_written,
         to_anywhere,
         squares_of_every_fifth,
-        backwards,
+        by_element,
+        by_place,
+        total_of_some,
+        parts_of_which_one_may_be_left_out,
         to_one_place,
         from_one_place_by_steps_that_cancel,
         total_in_order,

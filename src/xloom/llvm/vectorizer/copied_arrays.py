@@ -61,7 +61,7 @@ def call_instead(facts: LoopFacts, clone: Clone) -> None:
             else:
                 copy(b, target, first[id(value)], nbytes)
     b.branch(loop.done)
-    for old in (loop.head, loop.body):
+    for old in (loop.head, *loop.body):
         loop.head.function.blocks.remove(old)
 
 

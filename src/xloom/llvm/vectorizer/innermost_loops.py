@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 
+from xloom.llvm.vectorizer.branches import certain, following, ordered
 from xloom.llvm.vectorizer.not_plain import NotPlain
 
 _LEFT = {"llvm.loop.disable_nonforced", "llvm.loop.vectorize.enable"}
@@ -22,11 +24,12 @@ _SHORT = 128
 
 @dataclass(eq=False)
 class InnermostLoop:
-    """`for (i64 variable = begin; variable < end; variable += step)` around one block."""
+    """`for (i64 variable = begin; variable < end; variable += step)`."""
 
     before: ir.Block
     head: ir.Block
-    body: ir.Block
+    body: Sequence[ir.Block]
+    """Each after those that lead to it; the last one counts."""
     done: ir.Block
     variable: Any
     begin: ir.Value
@@ -35,10 +38,28 @@ class InnermostLoop:
     interleaved: int
     """How many vectors are to be computed side by side; 0 where nobody says."""
 
-    @property
+    @cached_property
     def instructions(self) -> Sequence[ir.Instruction]:
-        """What one iteration does, but for its counting."""
-        return self.body.instructions[:-2]
+        """What one iteration does or, where it branches, may do, but for its counting."""
+        return [i for block in self.body for i in self.instructions_of(block)]
+
+    def instructions_of(self, block: ir.Block) -> Sequence[ir.Instruction]:
+        """Those of a block, without its branch and the counting."""
+        return block.instructions[: -2 if block is self.body[-1] else -1]
+
+    @cached_property
+    def conditions(self) -> Sequence[ir.Value]:
+        """What the branches inside depend on."""
+        ends = [block.instructions[-1] for block in self.body]
+        return [end.operands[0] for end in ends if isinstance(end, kinds.ConditionalBranch)]
+
+    @cached_property
+    def _certain(self) -> set[ir.Block]:
+        return set(certain(list(self.body)))
+
+    def is_certain(self, i: ir.Instruction) -> bool:
+        """True of what every iteration does."""
+        return i.parent in self._certain
 
     @property
     def count(self) -> int | None:
@@ -63,8 +84,8 @@ def innermost_loops(function: ir.Function, *, every: bool = False) -> list[Inner
     """
     before: dict[ir.Block, list[ir.Block]] = defaultdict(list)
     for block in function.blocks:
-        for following in _following(block):
-            before[following].append(block)
+        for other in following(block):
+            before[other].append(block)
     numbers = {block: k for k, block in enumerate(function.blocks)}
     found: list[InnermostLoop] = []
     bodies = {}
@@ -86,10 +107,6 @@ def innermost_loops(function: ir.Function, *, every: bool = False) -> list[Inner
             continue
         found.append(_plain(head, body, before[head], interleaved))
     return found
-
-
-def _following(block: ir.Block) -> list[ir.Block]:
-    return [o for o in block.instructions[-1].operands if isinstance(o, ir.Block)] if block.instructions else []
 
 
 def _natural_loop(before: dict[ir.Block, list[ir.Block]], head: ir.Block, latch: ir.Block) -> set[ir.Block]:
@@ -128,22 +145,23 @@ def _step(head: ir.Block) -> int | None:
 
 def _plain(head: ir.Block, blocks: set[ir.Block], into_head: Sequence[ir.Block], interleaved: int) -> InnermostLoop:
     outside = [b for b in into_head if b not in blocks]
-    if len(blocks) != 2 or len(head.instructions) != 3 or len(outside) != 1:
+    if len(into_head) != 2 or len(head.instructions) != 3 or len(outside) != 1:
         raise NotPlain
     if not isinstance(outside[0].instructions[-1], kinds.Branch):
         raise NotPlain
-    (body,) = blocks - {head}
+    (latch,) = [b for b in into_head if b in blocks]
     phi, test, leave = head.instructions
-    counted = body.instructions[-2]
+    counted = latch.instructions[-2]
     if not isinstance(test, kinds.ICMPInstr) or test.op != "slt" or test.operands[0] is not phi:
         raise NotPlain
-    if leave.operands[0] is not test or leave.operands[1] is not body or (counted, body) not in phi.incomings:
+    if leave.operands[0] is not test or (counted, latch) not in phi.incomings:
         raise NotPlain
     step = _step(head)
     if step is None or step < 1:
         raise NotPlain
-    (begin,) = [value for value, block in phi.incomings if block is not body]
-    done = leave.operands[2]
-    if isinstance(done.instructions[0], kinds.PhiInstr):
+    (begin,) = [value for value, block in phi.incomings if block is not latch]
+    _, first, done = leave.operands
+    if first not in blocks or isinstance(done.instructions[0], kinds.PhiInstr):
         raise NotPlain
+    body = ordered(first, blocks - {head})
     return InnermostLoop(outside[0], head, body, done, phi, begin, test.operands[1], step, interleaved)

@@ -61,7 +61,7 @@ class LoopFacts:
     @property
     def only_moves(self) -> bool:
         """True of a loop that copies elements or makes them 0, which LLVM has done by the C library."""
-        if self.pairs:
+        if self.pairs or self.loop.conditions:
             return False
         stores = [i for i in self.loop.instructions if isinstance(i, kinds.StoreInstr)]
         values = [i.operands[0] for i in stores]
@@ -87,7 +87,10 @@ def facts_of(loop: InnermostLoop) -> LoopFacts:
             if id(i) not in indices:
                 facts.bits = max(facts.bits, work.bits)
     stores = [i for i in loop.instructions if isinstance(i, kinds.StoreInstr) and id(i) not in facts.variables.stores]
-    facts.pairs = store_pairs([i for i in stores if facts.is_of_pair(i)])
+    for block in loop.body:
+        facts.pairs |= store_pairs([i for i in stores if i.parent is block and facts.is_of_pair(i)])
+    if any(facts.stride(condition) != 0 for condition in loop.conditions):
+        raise NotPlain
     _check_memory(facts, stores)
     return facts
 
@@ -134,9 +137,13 @@ def _stride(facts: LoopFacts, i: Any) -> int | None:
         stride = facts.stride(i.operands[0])
         if stride is None:
             return None
-        if not (stride in (0, bytes_of(i.type)) or is_picked(i.type, stride)):
+        if not (stride in (0, bytes_of(i.type), -bytes_of(i.type)) or is_picked(i.type, stride)):
             raise NotPlain
-        return None if stride else 0
+        return None if stride or not facts.loop.is_certain(i) else 0  # not before the loop if it may never be
+    if isinstance(i, kinds.PhiInstr):
+        if any(facts.stride(value) for value, _ in i.incomings):
+            raise NotPlain
+        return None
     strides = [facts.stride(o) for o in arguments_of(i)]
     if isinstance(i, kinds.GEPInstr):
         return _address_stride(i, strides)
@@ -173,6 +180,8 @@ def _linear(i: Any, strides: list[Any]) -> int | None:
         return strides[0] + strides[1] if i.opname == "add" else strides[0] - strides[1]
     if i.opname == "trunc":
         return strides[0]
+    if i.opname == "select":
+        return strides[1] if not strides[0] and strides[1] == strides[2] else None
     first, second = (
         (o.constant if isinstance(o, ir.Constant) else None for o in i.operands[:2])
         if len(i.operands) > 1

@@ -22,7 +22,7 @@ from xloom.llvm.vectorizer.loop_facts import MOST_BYTES, LoopFacts, facts_of
 from xloom.llvm.vectorizer.not_plain import NotPlain
 from xloom.llvm.vectorizer.store_pairs import store_interleaved
 from xloom.llvm.vectorizer.widening import Widening, arguments_of, bytes_of
-from xloom.llvm.vectors import constant_vector, first_lanes, splat, uniform
+from xloom.llvm.vectors import constant_vector, first_lanes, shuffled, splat, uniform
 
 _CHAINS = 8
 """Vectors that are accumulated in side by side, which hide that each addition waits for the one before."""
@@ -119,12 +119,12 @@ class _VectorLoop:
         if part and loop.count is None and not self._has_masks:  # the old loop does what is left
             b.branch(loop.head)
             loop.variable.incomings = [
-                (value, source) if source is loop.body else (part.end, b.block)
+                (value, source) if source in loop.body else (part.end, b.block)
                 for value, source in loop.variable.incomings
             ]
             return
         b.branch(loop.done)
-        for old in (loop.head, loop.body):
+        for old in (loop.head, *loop.body):
             function.blocks.remove(old)
 
     @property
@@ -183,12 +183,14 @@ class _Steps:
         self._part = part
         self._enter = FoldingBuilder(enter)
         self._lanes = part.lanes
-        body = enter.function.append_basic_block("vector.body")
-        self._b = FoldingBuilder(body)
+        self._blocks = {block: enter.function.append_basic_block("vector.body") for block in facts.loop.body}
+        """Of the body, what is for several iterations."""
+        self._b = FoldingBuilder(self._blocks[facts.loop.body[0]])
         self._widening = Widening(self._b, part.lanes)
         self._values: dict[int, ir.Value] = {}
         """By identity: vectors, or of what grows steadily the first lane's value."""
-        self._vectors: dict[int, ir.Value] = {}
+        self._vectors: dict[tuple[int, ir.Block], ir.Value] = {}
+        """By identity, and the block where they are."""
 
     def emit(self, after: ir.Block) -> None:
         """Emits the loop, which goes on to `after`; of a single step, the step."""
@@ -208,8 +210,8 @@ class _Steps:
             states.append(state)
         left = self._left(variable) if self._part.masked else None
         mask = self._mask(left)
-        for i in loop.instructions:
-            self._emit(i, mask, left)
+        for block in loop.body:
+            self._emit_block(block, mask, left)
         self._enter.branch(body)
         merged = []
         for accumulator, state in zip(facts.variables.accumulators, states, strict=True):
@@ -219,7 +221,7 @@ class _Steps:
             following = b.add(variable, I64(self._lanes * loop.step), flags=["nsw"])
             variable.add_incoming(begin, entry)
             for phi, value in ((variable, following), *zip(states, merged, strict=True)):
-                phi.add_incoming(value, body)
+                phi.add_incoming(value, b.block)
             done = b.append_basic_block("vector.sum") if merged else after
             b.cbranch(b.icmp_signed("<", following, end), body, done)
             if not merged:
@@ -228,6 +230,18 @@ class _Steps:
         for accumulator, value in zip(facts.variables.accumulators, merged, strict=True):
             self._merge(accumulator, value)
         b.branch(after)
+
+    def _emit_block(self, block: ir.Block, mask: ir.Value | None, left: ir.Value | int | None) -> None:
+        b, new = self._b, self._blocks
+        b.position_at_end(new[block])
+        for i in self._facts.loop.instructions_of(block):
+            self._emit(i, mask, left)
+        end = block.instructions[-1]
+        if isinstance(end, kinds.ConditionalBranch):
+            condition, yes, no = end.operands
+            b.cbranch(self._scalar(condition), new[yes], new[no])
+        elif block is not self._facts.loop.body[-1]:
+            b.branch(new[end.operands[0]])
 
     def _left(self, variable: ir.Value) -> ir.Value | int:
         """How many iterations there are before the end is reached."""
@@ -278,6 +292,10 @@ class _Steps:
         elif stride is not None:
             made = _clone(self._enter if stride == 0 else b, i, [self._scalar(o) for o in arguments_of(i)])
             self._values[id(i)] = made
+        elif isinstance(i, kinds.PhiInstr):
+            self._values[id(i)] = merged = b.phi(self._widening.vector(i.type))
+            for value, block in i.incomings:
+                merged.add_incoming(self._vector(value), self._blocks[block])
         elif isinstance(i, kinds.GEPInstr) and self._lanes > 1:
             self._values[id(i)] = self._addresses(i)
         elif isinstance(i, kinds.GEPInstr) or (self._lanes == 1 and isinstance(i, kinds.LoadInstr)):
@@ -288,7 +306,11 @@ class _Steps:
         elif isinstance(i, kinds.LoadInstr):
             pointer, kind = self._scalar(i.operands[0]), self._widening.vector(i.type)
             align = i.align or bytes_of(i.type)
-            if self._lanes > 1 and (apart := facts.apart(i)) > 1:
+            if facts.stride(i.operands[0]) == 0:
+                made = splat(b, _clone(b, i, [pointer]), self._lanes)
+            elif self._lanes > 1 and (apart := facts.apart(i)) < 0:
+                made = self._backwards(pointer, kind, mask, align)
+            elif self._lanes > 1 and apart > 1:
                 made = LoadsApart(b, pointer, i.type, apart, left).vector(self._lanes)
             elif mask is None:
                 made = b.load(pointer, typ=kind, align=align)
@@ -307,6 +329,16 @@ class _Steps:
                 break
             pointer, index = self._enter.gep(pointer, [self._scalar(same)], source_etype=i.source_etype), index_
         return addresses_of(self._b, pointer, self._vector(index), i.source_etype)
+
+    def _backwards(self, pointer: ir.Value, kind: ir.Type, mask: ir.Value | None, align: int) -> ir.Value:
+        """Elements each of which lies before the one of the iteration before."""
+        b, order = self._b, range(self._lanes)[::-1]
+        lowest = b.gep(pointer, [I64(1 - self._lanes)], inbounds=True, source_etype=kind.element)
+        if mask is None:
+            read = b.load(lowest, typ=kind, align=align)
+        else:
+            read = masked_load(b, lowest, shuffled(b, mask, order), uniform(kind, 0), align)
+        return shuffled(b, read, order)
 
     def _store_pair(self, later: Any, align: int, left: ir.Value | int | None) -> None:
         """Two stores side by side, where the later one is."""
@@ -329,7 +361,8 @@ class _Steps:
         stride = self._facts.stride(operand)
         if stride is None:
             return self._values[id(operand)]
-        known = self._vectors.get(id(operand))
+        block = self._b.block if stride else self._enter.block
+        known = self._vectors.get((id(operand), block))
         if known is None:
             value = self._scalar(operand)
             if isinstance(value, ir.Constant):
@@ -339,7 +372,7 @@ class _Steps:
             if stride and self._lanes > 1:
                 steps = constant_vector([k * stride for k in range(self._lanes)], value.type)
                 known = self._b.add(known, steps)
-            self._vectors[id(operand)] = known
+            self._vectors[id(operand), block] = known
         return known
 
 

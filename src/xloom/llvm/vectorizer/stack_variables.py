@@ -88,6 +88,8 @@ def _written(loop: InnermostLoop) -> Iterator[tuple[Any, Sequence[Any]]]:
             uses = [i for i in loop.instructions if pointer in i.operands]
             if not all(isinstance(i, (kinds.StoreInstr, kinds.LoadInstr)) for i in uses):
                 raise NotPlain
+            if not all(loop.is_certain(i) for i in uses):
+                raise NotPlain
             yield pointer, uses
 
 
@@ -96,7 +98,7 @@ def _allocated(pointer: Any) -> ir.Type:
 
 
 def _is_read_elsewhere(pointer: ir.Value, loop: InnermostLoop) -> bool:
-    blocks = (b for b in loop.head.function.blocks if b is not loop.body)
+    blocks = (b for b in loop.head.function.blocks if b not in loop.body)
     return any(pointer in i.operands and not isinstance(i, kinds.StoreInstr) for b in blocks for i in b.instructions)
 
 

@@ -195,4 +195,6 @@ class Widening:
 
 def arguments_of(i: Any) -> Sequence[ir.Value]:
     """The operands of an instruction, of a call without the function."""
+    if isinstance(i, kinds.PhiInstr):
+        return [value for value, _ in i.incomings]
     return i.args if isinstance(i, kinds.CallInstr) else i.operands
