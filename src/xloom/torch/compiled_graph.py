@@ -22,6 +22,7 @@ from xloom.torch.frozen.division import spelled
 from xloom.torch.frozen.kept_values import KeptValues
 from xloom.torch.fx_graph import Given, Same, Translated
 from xloom.torch.graph_on_gpu import GraphOnGpu
+from xloom.torch.lent_threads import on_faster_threads
 from xloom.torch.shared_results import ArgumentView
 from xloom.torch.strides import contiguous_strides, inverse
 
@@ -43,6 +44,7 @@ class CompiledGraph:
             assert isinstance(compiled, Native) and isinstance(compiled.executable, Executable | CheckedExecutable)
             self._executable = compiled.executable
             self._has_calls = isinstance(self._executable, Executable) and self._executable.calls_outside
+            self._call_at = on_faster_threads(self._executable)
         self._pool = MemoryPool()
         shapes = leaf_shapes(translated.module.entry.root.shape)
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
@@ -109,7 +111,7 @@ class CompiledGraph:
         elif self._has_calls:
             self._executable.call_into([*map(as_array, tensors)], [*map(as_array, results)])
         else:
-            self._executable.call_at(
+            self._call_at(
                 self._pack_arguments(*[t.data_ptr() for t in tensors], *self._pad_arguments),
                 self._pack_results(*[t.data_ptr() for t in results], *self._pad_results),
             )
@@ -137,7 +139,7 @@ class CompiledGraph:
         tensors = [arguments[k] for k in self._arguments]
         tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
         results = [make() for make in self._makers]
-        self._executable.call_at(
+        self._call_at(
             self._pack_arguments(*[t.data_ptr() for t in tensors]),
             self._pack_results(*[t.data_ptr() for t in results]),
         )

@@ -157,7 +157,7 @@ class Executable:
         if self._plain and not self._must_give and struct_offsets_match():
             rows = [(dtype, shape.dims) for dtype, (_, shape) in zip(self._dtypes, self._parameters, strict=True)]
             constants = ctypes.addressof(self._constant_table)
-            self._call = Call(image.library.address(MAIN), constants, rows, len(self._results))
+            self._call = Call(self.main_address, constants, rows, len(self._results))
             self._dispatch = dispatch()
 
     def __call__(self, *arguments: Any, infeed: Iterable[Any] = (), donated: Collection[int] = ()) -> Any:
@@ -201,7 +201,7 @@ class Executable:
         if self._image.needs_run or not self._plain or self._must_give:
             return None
         return Direct(
-            self._image.library.address(MAIN),
+            self.main_address,
             ctypes.addressof(self._constant_table),
             self.memory.temporary_bytes,
             [(alias.result, alias.argument) for alias in self._aliases],
@@ -212,10 +212,16 @@ class Executable:
         """What went wrong in a `direct` run of this thread, whose `main` has returned `number`."""
         return pool().interrupts.taken() if number == INTERRUPTED else call_error(self._calls[number - 1], None)
 
-    def call_at(self, arguments: Any, results: Any) -> None:
+    @property
+    def main_address(self) -> int:
+        """Of its native main function."""
+        return self._image.library.address(MAIN)
+
+    def call_at(self, arguments: Any, results: Any, *, main: Callable[..., int] | None = None) -> None:
         """Runs it on memory that the caller answers for: tables of the addresses of row-major arrays, one per leaf.
 
-        Raises UnsupportedError when the program calls code outside, which needs the arrays themselves.
+        `main` runs its main function in a way of its own. Raises UnsupportedError when the program calls code outside,
+        which needs the arrays themselves.
         """
         if self._calls:
             raise UnsupportedError(
@@ -226,7 +232,7 @@ class Executable:
             timed.call_at(arguments, results)
             return
         arena = self._arena()
-        if self._main(arguments, results, self._constant_table, arena.address, None) == INTERRUPTED:
+        if (main or self._main)(arguments, results, self._constant_table, arena.address, None) == INTERRUPTED:
             raise pool().interrupts.taken()
 
     def call_into(self, arguments: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:

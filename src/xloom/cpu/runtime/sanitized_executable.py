@@ -41,11 +41,11 @@ class CallingExecutable(Executable):
         """As `Executable`."""
         return self._chosen.call_into(arguments, results) if active() else super().call_into(arguments, results)
 
-    def call_at(self, arguments: Any, results: Any) -> None:
+    def call_at(self, arguments: Any, results: Any, *, main: Callable[..., int] | None = None) -> None:
         """As `Executable`, which the sanitizer cannot watch: it warns."""
         if active():
             warnings.warn(f"the sanitizer does not watch {self.module.name}, compiled before it was on", stacklevel=2)
-        super().call_at(arguments, results)
+        super().call_at(arguments, results, main=main)
 
     @property
     def direct(self) -> Direct | None:

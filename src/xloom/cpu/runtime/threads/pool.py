@@ -13,6 +13,7 @@ from xloom.cpu.runtime.threads.interrupts import Interrupts
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL, WORDS, call_python_ir, poll_ir
 from xloom.cpu.runtime.threads.pool_ir import pool_ir
 from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_RUN, END_RUN
+from xloom.cpu.runtime.threads.team_ir import RUN_IN_TEAM
 from xloom.thread_count import processor_count, thread_count
 
 # how long a thread with nothing to do stays awake: about what it costs to wake one up, and longer than most of the gaps
@@ -23,7 +24,7 @@ SPIN_NS = 50_000
 POLL_NS = 200_000_000
 
 PARALLEL_FOR = "xloom_parallel_for"
-_CALLED = (PARALLEL_FOR, BEGIN_RUN, END_RUN, POLL, CALL_PYTHON)
+_CALLED = (PARALLEL_FOR, BEGIN_RUN, END_RUN, POLL, CALL_PYTHON, RUN_IN_TEAM)
 
 _creating = threading.Lock()
 _pool: ThreadPool | None = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from xloom.cpu.runtime.threads.affinity_ir import FEW
 from xloom.cpu.runtime.threads.program_sharing_ir import program_sharing_ir
 from xloom.cpu.runtime.threads.sharing_ir import sharing_ir
+from xloom.cpu.runtime.threads.team_ir import team_ir
 
 # what a slot holds
 IDLE, ARMED, SLEEPING = 0, 1, 2
@@ -28,7 +29,7 @@ def pool_ir(size: int, threads: int, spin_ns: int, finds_out: bool, parallel_for
     It `finds_out` which loops and programs are worth sharing, or shares all. Loops come to it by the function
     `parallel_for`.
     """
-    return f"""{sharing_ir()}{program_sharing_ir(finds_out)}
+    return f"""{sharing_ir()}{program_sharing_ir(finds_out)}{team_ir(threads)}
 ; The size of two cache lines, as processors fetch them in pairs.
 %Slot = type {{ i32, [124 x i8] }}
 ; task, buffers, items, chunks, the caller's rounding
@@ -303,8 +304,9 @@ sought:
 lie.down:
   call void @lie_down(ptr %berth)
   %down = cmpxchg ptr %slot, i32 {IDLE}, i32 {SLEEPING} release monotonic
-  %asleep = extractvalue {{ i32, i1 }} %down, 1
-  br i1 %asleep, label %rest, label %look
+  %before.down = extractvalue {{ i32, i1 }} %down, 0
+  %armed = icmp eq i32 %before.down, {ARMED}
+  br i1 %armed, label %look, label %rest
 rest:
   call void @sleep(ptr %slot, i32 {SLEEPING})
   %state = load atomic i32, ptr %slot monotonic, align 4
@@ -335,6 +337,49 @@ report:
   br label %leave
 leave:
   ret i1 %claimed
+}}
+
+; A thread that is lent stands in for a worker until *over is not 0; the worker is not woken meanwhile.
+define internal void @stand_in(i64 %first, ptr %over) {{
+entry:
+  %rounding = alloca i64
+  call void @get_rounding(ptr %rounding)
+  %slot = getelementptr [{size} x %Slot], ptr @slots, i64 0, i64 %first
+  br label %look
+look:
+  %asleep.before = phi i1 [ false, %entry ], [ %asleep, %pause ]
+  %state = load atomic i32, ptr %slot monotonic, align 4
+  %lies = icmp eq i32 %state, {SLEEPING}
+  br i1 %lies, label %relieve, label %seek.first
+relieve:
+  %relieved = cmpxchg ptr %slot, i32 {SLEEPING}, i32 {IDLE} acquire monotonic
+  %was = extractvalue {{ i32, i1 }} %relieved, 1
+  %asleep.now = or i1 %asleep.before, %was
+  br label %seek.first
+seek.first:
+  %asleep = phi i1 [ %asleep.before, %look ], [ %asleep.now, %relieve ]
+  br label %seek
+seek:
+  %i = phi i64 [ %first, %seek.first ], [ %i.next, %seek ]
+  call i1 @work(i64 %i)
+  %i.next = add i64 %i, {threads}
+  %more = icmp ult i64 %i.next, {size}
+  br i1 %more, label %seek, label %sought
+sought:
+  %end = load atomic i32, ptr %over acquire, align 4
+  %is.over = icmp ne i32 %end, 0
+  br i1 %is.over, label %leave, label %pause
+pause:
+  call void @pause()
+  br label %look
+leave:
+  call void @set_rounding(ptr %rounding)
+  br i1 %asleep, label %hand.back, label %gone
+hand.back:
+  cmpxchg ptr %slot, i32 {IDLE}, i32 {SLEEPING} release monotonic
+  br label %gone
+gone:
+  ret void
 }}
 
 ; A worker that cannot be created is done without.
