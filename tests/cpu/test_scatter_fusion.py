@@ -72,3 +72,20 @@ def test_operands_are_computed_for_each_update(body, inside):
     np.testing.assert_allclose(
         np.asarray(xl.compile(xl.parse(text))(*values)), xl.evaluate(xl.parse(text), *values), rtol=1e-5, atol=1e-5
     )
+
+
+def test_index_vectors_without_elements():
+    """All updates are of the first window."""
+    text = """HloModule m
+sum { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
+ENTRY e {
+  x = f32[5,4] parameter(0)
+  indices = s32[3,0] parameter(1)
+  rows = f32[3,1,2] parameter(2)
+  twice = f32[3,1,2] add(rows, rows)
+  ROOT r = f32[5,4] scatter(x, indices, twice), update_window_dims={1,2}, inserted_window_dims={},
+    scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=sum
+}
+"""
+    values = arguments(xl.parse(text))
+    np.testing.assert_array_equal(xl.compile(xl.parse(text))(*values), xl.evaluate(xl.parse(text), *values))

@@ -6,6 +6,7 @@ gathers above all, is done in that time. What takes longer is left to loops, whi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -52,8 +53,7 @@ class ScatterOperandFusion(Pass):
 def _inside(scatter: Instruction, root: Instruction) -> Collection[Instruction]:
     """What an operand is computed of, as far as it is as good to do so for each update."""
     at = scatter["index_vector_dim"]
-    dims = scatter.operands[1].shape.dims
-    updates = scatter.operands[1].shape.size // (dims[at] if at < len(dims) else 1)
+    updates = math.prod(n for d, n in enumerate(scatter.operands[1].shape.dims) if d != at)
     found: dict[Instruction, None] = {}
     cost = 0
     stack = [root]
