@@ -186,6 +186,13 @@ def test_dot(dimensions, dtype):
     check(lambda a, b: lax.dot_general(a, b, dimensions), a, b, rtol=1e-2 if dtype == "bfloat16" else 2e-6)
 
 
+@pytest.mark.parametrize(("dtype", "result"), [(np.float32, np.int32), ("bfloat16", np.int8)])
+def test_dot_of_fewer_digits(dtype, result):
+    """What is added up is converted, not each operand."""
+    a, b = (jnp.asarray(RNG.integers(-9, 10, s) / 4).astype(dtype) for s in ((3, 4), (4, 5)))
+    check(lambda a, b: lax.dot_general(a, b, DOTS[0], preferred_element_type=result), a, b)
+
+
 CONVOLUTIONS = [
     dict(window_strides=(1, 1), padding="SAME"),
     dict(window_strides=(2, 1), padding=((1, 2), (0, 1)), rhs_dilation=(2, 1)),

@@ -15,7 +15,7 @@ from xloom.passes.hooks import Hook
 
 PIPELINE = (
     "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,"
-    "reduction-widening,call-inlining,"
+    "product-widening,reduction-widening,call-inlining,"
     "tuple-simplification,single-window-simplification,algebraic-simplification,layout-simplification,constant-folding,"
     "sign-sharing,"
     "algebraic-simplification,update-predication,update-accumulation,while-loop-simplification,"

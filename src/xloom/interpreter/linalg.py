@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from xloom.hlo.dtype import DType
+from xloom.hlo.dtype import DType, s64, u64
+from xloom.hlo.product_type import product_type
+from xloom.interpreter.conversion import convert_array
 from xloom.interpreter.registry import Value, evaluates
 
 if TYPE_CHECKING:
@@ -27,9 +29,6 @@ def accumulator(result: DType) -> np.dtype:
 
 def finish(x: np.ndarray, result: DType) -> np.ndarray:
     """The accumulated value in the result type; integers wrap."""
-    from xloom.hlo.dtype import s64, u64
-    from xloom.interpreter.conversion import convert_array
-
     if result.name == "pred":
         return x != 0
     if result.is_integer:
@@ -67,9 +66,10 @@ def contract(lhs: np.ndarray, rhs: np.ndarray, attrs: Mapping[str, Any], result:
 
 @evaluates("dot")
 def dot(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
-    """Sums in f64 (integers in 64 bits), rounded once."""
-    result = instruction.shape.dtype
-    return finish(contract(operands[0], operands[1], instruction.attrs, result), result)
+    """Sums in f64 (integers in 64 bits), rounded once to their type, and converted if the result has another."""
+    dtype, result = product_type(instruction), instruction.shape.dtype
+    sums = finish(contract(operands[0], operands[1], instruction.attrs, dtype), dtype)
+    return convert_array(sums, dtype, result)
 
 
 @evaluates("scaled-dot")

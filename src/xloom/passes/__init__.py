@@ -47,6 +47,7 @@ __all__ = [
     "PassRun",
     "Pattern",
     "ProductBlocking",
+    "ProductWidening",
     "ReductionWidening",
     "ResultRounding",
     "RowMajorEntry",

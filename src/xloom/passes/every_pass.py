@@ -39,6 +39,7 @@ from xloom.passes.partitioning import SpmdPartitioning
 from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
 from xloom.passes.pipeline import parse_pipeline, pipeline_text
 from xloom.passes.product_blocking import ProductBlocking
+from xloom.passes.product_widening import ProductWidening
 from xloom.passes.reduction_widening import ReductionWidening
 from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry
