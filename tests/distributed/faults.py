@@ -145,6 +145,18 @@ RUNS = 4100
 """After these tags have come again."""
 
 
+def leaves_a_loop():
+    """The first sends more often than the other receives, and does not wait for it each time."""
+
+    def body(_, x):
+        return lax.ppermute(x, "x", [(0, 1)])
+
+    def function(x):
+        return lax.psum(lax.fori_loop(0, 100 - 90 * lax.axis_index("x"), body, x), "x")
+
+    return ready(function, array())()
+
+
 def raises():
     def fail(value):
         if jax.process_index():

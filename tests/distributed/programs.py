@@ -154,6 +154,24 @@ def in_loops_and_branches():
     agree(result, joined(pieces), exact=False)
 
 
+def one_way_in_loops():
+    """More often than who sends goes on without an answer; what arrives goes with the header, behind it, and alone."""
+    for dims in ((8, 4), (256, 64), (512, 512)):
+
+        def body(k, x):
+            return (x + lax.ppermute(x, ("x", "y"), [(0, 3)]) + k * lax.ppermute(x, ("x", "y"), [(2, 1)])) % 997
+
+        result = mapped(lambda x, body=body: lax.fori_loop(0, 80, body, x))
+        for shift in range(2):
+            value = (np.arange(np.prod(dims), dtype=np.int32) * 7 + shift).reshape(dims)
+            flat = blocks(value).reshape(4, -1)
+            for k in range(80):
+                moved = np.zeros_like(flat)
+                moved[3], moved[1] = flat[0], k * flat[2]
+                flat = (flat + moved) % 997
+            agree(result(array(value)), joined(flat.reshape(blocks(value).shape)))
+
+
 def partitioned():
     a, b = numbers(64, 32), numbers(32, 128)
     for spec_a, spec_b, spec_out in ((P("x", "y"), P("y", None), P("x", None)), (P("x"), P(None, "y"), P("x", "y"))):

@@ -2,12 +2,14 @@
 
 To each peer goes a header, which says what the message is for. Small operands are in the same message; larger ones
 follow at once as far as MPI takes them before anybody asks, others when the header of the peer has come. Nothing is
-received as data before that fits: processes that run different programs notice before. All calls return at once.
+received as data before that fits: processes that run different programs notice before. Once they have seen in a run
+that they run the same, who only sends does not wait for headers each time. All calls return at once.
 """
 
 from __future__ import annotations
 
 from xloom.cpu.runtime.threads.host_ir import host_ir
+from xloom.distributed.communicator import REQUEST_NULL
 from xloom.distributed.failures_ir import FACTOR, failures_ir
 from xloom.distributed.mpi_ir import MPI_DECLARATIONS
 from xloom.distributed.posting_ir import posting_ir
@@ -16,19 +18,21 @@ from xloom.distributed.records import (
     FIRST_BYTES,
     HEADER,
     INLINE,
+    LANE,
     MPI_FAILED,
     NO_MEMORY,
     PEER,
     PEER_FAILED,
     RECORD,
     RUN,
+    UNANSWERED,
 )
 from xloom.distributed.staging_ir import staging_ir
 from xloom.distributed.struct_ir import field, row
 from xloom.distributed.tags import Tags
 from xloom.distributed.turns_ir import turns_ir
 from xloom.distributed.waiting_ir import PER_BYTE, YIELDING, waiting_ir
-from xloom.distributed.waits import WHOLE, waits_ir
+from xloom.distributed.waits import ONE_SIDED, WHOLE, waits_ir
 
 
 def exchange_ir(tags: Tags) -> str:
@@ -46,6 +50,37 @@ declare void @free(ptr)
 {waiting_ir()}
 {failures_ir(tags)}
 {staging_ir()}
+
+; Does a header come from a peer that sends nothing else? Its side of the lane finds the same: both have counted what
+; went before in this run, which began with headers from both.
+define internal i64 @is_answered(ptr %run, ptr %peer) {{
+{field("is.one.way", "peer", PEER, "is_one_way")}
+{field("lane", "peer", PEER, "lane", "ptr")}
+{field("last.run", "lane", LANE, "run")}
+{field("before", "lane", LANE, "unanswered")}
+  %number = call i64 @number_of(ptr %run, ptr %peer)
+  %is.known = icmp eq i64 %last.run, %number
+  %are.few = icmp ult i64 %before, {UNANSWERED}
+  %may.go = and i1 %is.known, %are.few
+  %goes.one.way = icmp ne i64 %is.one.way, 0
+  %is.silent = and i1 %may.go, %goes.one.way
+  %more = add i64 %before, 1
+  %unanswered = select i1 %is.silent, i64 %more, i64 0
+  store i64 %number, ptr %last.run.place
+  store i64 %unanswered, ptr %before.place
+  %answered = select i1 %is.silent, i64 0, i64 1
+  %answered.place = getelementptr i8, ptr %peer, i64 {PEER.offset("is_answered")}
+  store i64 %answered, ptr %answered.place
+  ret i64 %answered
+}}
+
+; A request that is over, in place of a message that does not go.
+define internal i64 @post_none(ptr %requests, i64 %begun) {{
+  %request = getelementptr ptr, ptr %requests, i64 %begun
+  store i64 {REQUEST_NULL}, ptr %request
+  %n = add i64 %begun, 1
+  ret i64 %n
+}}
 
 ; How many messages of data follow a header at once.
 define internal i64 @following(ptr %peer) {{
@@ -126,13 +161,32 @@ first:
 {field("p.sent", "p", PEER, "sent", "ptr")}
 {field("p.num.sent", "p", PEER, "num_sent")}
 {field("p.sent.bytes", "p", PEER, "sent_bytes")}
-{field("p.header", "p", PEER, "header_bytes")}
+{field("p.received.bytes", "p", PEER, "received_bytes")}
+{field("p.full.header", "p", PEER, "header_bytes")}
   %in = getelementptr i8, ptr %memory, i64 %p.in
   %out = getelementptr i8, ptr %memory, i64 %p.out
-  %n.received = call i64 @post(ptr %run, i1 false, ptr %in, i64 {FIRST_BYTES}, i64 %p.rank, i64 %p.tag, ptr %requests,
-                               ptr %owners, i64 %k, i64 %n)
-  %receives = icmp sge i64 %n.received, 0
-  br i1 %receives, label %write, label %failed
+  %p.answered = call i64 @is_answered(ptr %run, ptr %p)
+  %p.is.answered = icmp ne i64 %p.answered, 0
+  %p.header = select i1 %p.is.answered, i64 %p.full.header, i64 {HEADER.size}
+  %p.gives = or i64 %p.answered, %p.received.bytes
+  %p.hears = icmp ne i64 %p.gives, 0
+  br i1 %p.hears, label %hear, label %hear.none
+hear.none:
+  %n.none = call i64 @post_none(ptr %requests, i64 %n)
+  br label %heard
+hear:
+  %n.heard = call i64 @post(ptr %run, i1 false, ptr %in, i64 {FIRST_BYTES}, i64 %p.rank, i64 %p.tag, ptr %requests,
+                            ptr %owners, i64 %k, i64 %n)
+  %receives = icmp sge i64 %n.heard, 0
+  br i1 %receives, label %heard, label %failed
+heard:
+  %n.received = phi i64 [ %n.none, %hear.none ], [ %n.heard, %hear ]
+  %p.takes = or i64 %p.answered, %p.sent.bytes
+  %p.tells = icmp ne i64 %p.takes, 0
+  br i1 %p.tells, label %write, label %tell.none
+tell.none:
+  %n.silent = call i64 @post_none(ptr %requests, i64 %n.received)
+  br label %first.sent
 write:
   call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %header, i64 %p.header, i1 false)
   %out.nbytes = getelementptr i8, ptr %out, i64 {HEADER.offset("nbytes")}
@@ -152,13 +206,14 @@ pack:
   br label %send
 send:
   %size = phi i64 [ %p.header, %write ], [ %with.payload, %pack ]
-  %n.sent = call i64 @post(ptr %run, i1 true, ptr %out, i64 %size, i64 %p.rank, i64 %p.tag, ptr %requests, ptr %owners,
+  %n.told = call i64 @post(ptr %run, i1 true, ptr %out, i64 %size, i64 %p.rank, i64 %p.tag, ptr %requests, ptr %owners,
                            i64 %k, i64 %n.received)
-  %sends = icmp sge i64 %n.sent, 0
+  %sends = icmp sge i64 %n.told, 0
   br i1 %sends, label %first.sent, label %failed.at.send
 failed.at.send:
   br label %failed
 first.sent:
+  %n.sent = phi i64 [ %n.silent, %tell.none ], [ %n.told, %send ]
   %k.next = add i64 %k, 1
   br label %next.first
 
@@ -184,7 +239,7 @@ early.sent:
   br label %next.early
 
 next.answer:
-  %a = phi i64 [ 0, %next.early ], [ %a.next, %answered ]
+  %a = phi i64 [ 0, %next.early ], [ %a.next, %noted ]
   %a.start = call i64 @wait_begins()
   %answers.left = icmp ult i64 %a, %num.peers
   br i1 %answers.left, label %answer, label %next.data
@@ -199,7 +254,10 @@ answer:
   %message = getelementptr i8, ptr %memory, i64 %q.in
   %a.twice = shl i64 %a, 1
   %a.request = getelementptr ptr, ptr %requests, i64 %a.twice
-  br label %wait
+{field("q.answered", "q", PEER, "is_answered")}
+  %q.gives = or i64 %q.answered, %q.received.bytes
+  %q.hears = icmp ne i64 %q.gives, 0
+  br i1 %q.hears, label %wait, label %await.sent
 wait:
   %waiting = call i64 @wait_for(ptr %run, ptr %record, ptr %a.request, ptr %start, i64 {YIELDING})
   %is.waited = icmp eq i64 %waiting, 0
@@ -228,8 +286,14 @@ await.sent:
   %is.sent = icmp eq i64 %sending, 0
   br i1 %is.sent, label %answered, label %failed
 answered:
+  br i1 %q.hears, label %note, label %noted
+note:
   %q.number = call i64 @number_of(ptr %run, ptr %q)
-  call void @note_wait(ptr %record, i64 %a, i64 %q.number, i64 %begins, i64 %a.start)
+  %q.is.answered = icmp ne i64 %q.answered, 0
+  %q.began = select i1 %q.is.answered, i64 %begins, i64 {ONE_SIDED}
+  call void @note_wait(ptr %record, i64 %a, i64 %q.number, i64 %q.began, i64 %a.start)
+  br label %noted
+noted:
   %a.next = add i64 %a, 1
   br label %next.answer
 
@@ -348,14 +412,14 @@ failed.at.data:
   store i64 1, ptr %is.open.place
   br label %failed
 failed:
-  %error = phi i64 [ {NO_MEMORY}, %prepare ], [ {MPI_FAILED}, %first ], [ {MPI_FAILED}, %failed.at.send ],
+  %error = phi i64 [ {NO_MEMORY}, %prepare ], [ {MPI_FAILED}, %hear ], [ {MPI_FAILED}, %failed.at.send ],
     [ {MPI_FAILED}, %send.early ],
     [ %waiting, %wait ], [ %verdict, %judge ], [ {MPI_FAILED}, %repeat ], [ %sending, %await.sent ],
     [ %data.error, %failed.at.data ], [ {PEER_FAILED}, %ask ]
-  %at.peer = phi i64 [ 0, %prepare ], [ %k, %first ], [ %k, %failed.at.send ], [ %g, %send.early ],
+  %at.peer = phi i64 [ 0, %prepare ], [ %k, %hear ], [ %k, %failed.at.send ], [ %g, %send.early ],
     [ %a, %wait ], [ %a, %judge ], [ %a, %repeat ], [ %a, %await.sent ],
     [ %data.peer, %failed.at.data ], [ %broken, %ask ]
-  %count = phi i64 [ 0, %prepare ], [ %n, %first ], [ %n.received, %failed.at.send ], [ %early, %send.early ],
+  %count = phi i64 [ 0, %prepare ], [ %n, %hear ], [ %n.received, %failed.at.send ], [ %early, %send.early ],
     [ %early, %wait ], [ %early, %judge ], [ %early, %repeat ], [ %early, %await.sent ],
     [ %data.count, %failed.at.data ], [ %m, %ask ]
   %kind = urem i64 %error, {FACTOR}

@@ -10,10 +10,12 @@ from typing import Any
 from xloom.cpu.entry.collective_sites import Blocks, CollectiveSite
 from xloom.distributed.records import (
     DEVICE_AT,
+    EAGER,
     FIRST_BYTES,
     HEADER,
     HEADER_BYTES,
     INLINE,
+    LANE,
     LONGEST,
     PEER,
     POINTER_AT,
@@ -58,6 +60,7 @@ class Plan:
         self._places, self._process, self._ranks, self._tags = places, process, ranks, tags
         self._stagings = stagings
         self._kept: list[Any] = []
+        self._lanes: dict[tuple[int, int, int], int] = {}
         self.exchanges: dict[int, Exchange] = {}
         """By the address of a record."""
         self.labels: dict[tuple[int, int], str] = {}
@@ -121,6 +124,8 @@ class Plan:
                     packed_out=layout.take(out_bytes if packs_out and out_bytes > INLINE else 0),
                     packed_in=layout.take(in_bytes if packs_in and in_bytes > INLINE else 0),
                     header_bytes=HEADER_BYTES,
+                    is_one_way=not min(out_bytes, in_bytes) and max(out_bytes, in_bytes) <= EAGER,
+                    lane=self._lane_state(other, first, second),
                 )
             )
         devices_here = tuple(self._places[d][1] for d in here)
@@ -148,6 +153,13 @@ class Plan:
         both = sorted((self._process, other))
         first, second = (min(self._places[d][1] for d in group if self._places[d][0] == p) for p in both)
         return number_of(first), number_of(second)
+
+    def _lane_state(self, other: int, first: int, second: int) -> int:
+        """The address of the LANE of two devices."""
+        lane = (other, first, second)
+        if lane not in self._lanes:
+            self._lanes[lane] = self._kept_at(LANE.new())
+        return self._lanes[lane]
 
     def _table(self, rows: Iterable[Any]) -> int:
         words = [word for row in rows for word in row]

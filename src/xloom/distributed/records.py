@@ -61,10 +61,20 @@ PEER = StructLayout(
     "packed_out",
     "packed_in",
     "header_bytes",
+    "is_one_way",
+    "lane",
+    "is_answered",
 )
 """What goes to another process, and comes from there. `sent` and `received` are tables of SEGMENT's; the four from
 `message_out` on are offsets in the staging memory. `header_bytes` are those of the headers that it is sent: with their
-text until one of it has come that fits, which shows that it has the text itself."""
+text until one of it has come that fits, which shows that it has the text itself. `is_one_way` if little goes to it and
+nothing comes from it, or the reverse; whether this time that `is_answered` depends on the LANE."""
+
+LANE = StructLayout("run", "unanswered")
+"""The last run of a program that had messages between two devices (see `Tags`), and how many have gone one way since
+both sides had a header of the other."""
+UNANSWERED = 32
+"""So many messages at most go one way before who sends waits: the other side's memory holds them until it comes."""
 
 SEGMENT = StructLayout("device", "operand", "offset", "nbytes", "count", "stride")
 """Blocks of an operand of a device."""

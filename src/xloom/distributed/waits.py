@@ -17,6 +17,8 @@ WAITS = "xloom_waits"
 """The symbol of two words: whether to write, and the address of the rows."""
 WHOLE = -1
 """In place of a peer: of all of an exchange."""
+ONE_SIDED = 0
+"""In place of when it began: only one side has waited, which says nothing of when the other did."""
 _COLUMNS = ("record", "peer", "run", "began", "start", "end")
 _FIRST_TRACK = 1 << 30
 """Of what is shown like threads: larger than the numbers of those."""
@@ -77,10 +79,14 @@ class Waits:
                 trace.add(label.split(" ", 1)[0], "collective", start, end, track, collective=label)
                 continue
             other = exchange.peers[peer]
-            key = f"{run}.{exchange.number}.{exchange.group}"
-            self._seen[other, key] += 1
-            details = {"peer": other, "number": f"{key}.{self._seen[other, key]}", "began": began / 1e3}
-            trace.add(f"wait for process {other}", EXCHANGE, start, end, track, **details, collective=label)
+            if began == ONE_SIDED:
+                category, details = "wait", {"peer": other}
+            else:
+                key = f"{run}.{exchange.number}.{exchange.group}"
+                self._seen[other, key] += 1
+                number = f"{key}.{self._seen[other, key]}"
+                category, details = EXCHANGE, {"peer": other, "number": number, "began": began / 1e3}
+            trace.add(f"wait for process {other}", category, start, end, track, **details, collective=label)
 
 
 def waits_ir() -> str:
