@@ -57,6 +57,17 @@ DYNAMIC = """module @dynamic {
   }
 }
 """
+SUMMED = """module @summed attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%a: tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}", tf.aliasing_output = 0 : i32})
+      -> (tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}, tensor<f32> {mhlo.sharding = "{replicated}"}) {
+    %0 = stablehlo.add %a, %a : tensor<4xf32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [0]
+      : (tensor<4xf32>, tensor<f32>) -> tensor<f32> loc("summed.py":7:0)
+    return %0, %1 : tensor<4xf32>, tensor<f32>
+  }
+}
+"""
 A, B = np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.float32)
 
 
@@ -195,6 +206,34 @@ def test_pjrt_does_not_read_what_it_knows(nobody_reads: Any):
         assert getattr(again.executable, name) == getattr(first.executable, name)
     results = again.execute([client.buffer_from_host(A), client.buffer_from_host(B)])
     np.testing.assert_array_equal(results[0].to_host(), A + B)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_pjrt_does_not_read_what_it_knows_in_parts(count: int, nobody_reads: Any):
+    options = CompileOptions(num_partitions=count, use_spmd_partitioning=True)
+    first = Client.cpu(2).compile(from_stablehlo(SUMMED), options)
+    Client.cpu(2).compile(from_stablehlo(SUMMED), CompileOptions(num_partitions=3 - count, use_spmd_partitioning=True))
+    forget()
+    nobody_reads()
+    client = Client.cpu(2)
+    again = client.compile(from_stablehlo(SUMMED), options)
+    for name in ("name", "is_cheap", "parameters", "outputs", "output_kinds", "donated", "fingerprint"):
+        assert getattr(again.executable, name) == getattr(first.executable, name)
+    if count > 1:
+        assert again.executable.exchanges == first.executable.exchanges
+        assert "all-reduce" in again.executable.exchanges.declared
+    n = 4 // count
+    parts = [np.arange(k, k + n, dtype=np.float32) for k in range(0, 4, n)]
+    given = [[client.buffer_from_host(part, device)] for part, device in zip(parts, again.devices, strict=True)]
+    for part, (double, total) in zip(parts, again.execute_sharded(given), strict=True):
+        np.testing.assert_array_equal(double.to_host(), 2 * part)
+        assert total.to_host() == 12
+
+
+def test_a_program_that_is_known_in_parts_can_be_read(nobody_reads: Any):
+    options = CompileOptions(num_partitions=2, use_spmd_partitioning=True)
+    first, second = (Client.cpu(2).compile(from_stablehlo(SUMMED), options).executable for _ in range(2))
+    assert "_read" in vars(second.module) and second.module.to_text() == first.module.to_text()
 
 
 def test_what_native_code_is_cheap_for_is_not_for_others():

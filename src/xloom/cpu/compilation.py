@@ -104,7 +104,7 @@ def _guarded(module: Module, target: Target) -> GuardedExecutable:
 
 def note_key(identity: str, module: Module, target: Target, key: str) -> bool:
     """Keeps the key of a program by what stands for its module; False where the program depends on more than that."""
-    if is_spmd(module) or has_dynamic(module) or any(i.opcode == "custom-call" for i in module.instructions):
+    if has_dynamic(module) or any(i.opcode == "custom-call" for i in module.instructions):
         return False
     keep_key(identity, target, key)
     return True

@@ -11,8 +11,9 @@ from xloom.calls.sanitizer import active
 from xloom.cpu.entry.timed_twin import TimedTwin
 from xloom.cpu.kept_programs import found, noted_key
 from xloom.cpu.runtime.executable import Executable
+from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.hlo.garbage_collection import without_collector
-from xloom.hlo.lazy_module import identity_of
+from xloom.hlo.lazy_module import declaration_of, identity_of
 from xloom.hlo.module import Module
 from xloom.llvm.shared_code import compare, is_checked
 from xloom.llvm.target import Target, process_target
@@ -55,7 +56,7 @@ def _known(module: Module, target: Target) -> Executable | None:
     image = found(key, module, target)
     if image is None:
         return None
-    executable = Executable(module, image, key)
+    executable = (SpmdExecutable if is_spmd(declaration_of(module)) else Executable)(module, image, key)
     executable.timed = TimedTwin(executable, partial(_timed, module, target), partial(_key_of, target=target))
     return executable
 

@@ -14,7 +14,7 @@ from xloom.codegen.thresholds import POOLED
 from xloom.cpu.runtime.memory_pool import aligned_copy
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.garbage_collection import without_collector
-from xloom.hlo.lazy_module import declaration_of
+from xloom.hlo.lazy_module import LazyModule, declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
 from xloom.llvm.target import process_target
@@ -223,8 +223,15 @@ class Client:
             )
         is_plain = type(self.compiler) is CpuCompiler and not (self.compare or is_transformed(self.platform_name))
         request = Request.of(module, options) if is_plain else None
-        if request is not None and (hand_over := request.hand_over) is not None:
-            return self.load(Executable(module, options, self.compiler.compile(module), hand_over))
+        if request is not None and (known := request.known) is not None:
+            if known.declaration is not None:
+                known.declaration.config.replica_count = options.num_replicas  # which are no part of its bytes
+                known.declaration.config.num_partitions = options.num_partitions
+                original = module
+                module = LazyModule(
+                    request.changed, known.declaration, lambda: _compilation().changed(original, options)
+                )
+            return self.load(Executable(module, options, self.compiler.compile(module), known))
         return self.load(_compilation().compiled(self, module, options, request))
 
     def load(self, executable: Executable) -> LoadedExecutable:

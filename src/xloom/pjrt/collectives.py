@@ -1,10 +1,33 @@
-"""The collectives of a module, as text that is the same in all processes that run the same program."""
+"""The collectives of a program: what they exchange, and a text that is the same in all processes that run the same."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.opcodes import Flags
+
+if TYPE_CHECKING:
+    from xloom.pjrt.compiler import SpmdNative
+
+
+class Exchanges(NamedTuple):
+    """What the devices of a program exchange."""
+
+    sites: list[CollectiveSite]
+    declared: str
+    """Its collectives before they became those."""
+    is_cheap: bool
+    """Whether the caller's thread may run it, next to what a message takes."""
+
+    @staticmethod
+    def of(module: Module, program: SpmdNative) -> Exchanges:
+        """Those of the program of a module."""
+        from xloom.pjrt.cost import is_cheap  # which loads passes
+
+        return Exchanges(program.collectives, declared_collectives(module), is_cheap(module, program.memory))
 
 
 def declared_collectives(module: Module) -> str:

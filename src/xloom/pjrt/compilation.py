@@ -14,9 +14,9 @@ from xloom.passes.async_simplification import AsyncSimplification
 from xloom.passes.partitioning import SpmdPartitioning, has_shardings
 from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry
-from xloom.pjrt.compiler import Compiler, CpuCompiler, Native, Program
+from xloom.pjrt.compiler import Compiler, CpuCompiler, Native, Program, SpmdNative
 from xloom.pjrt.executable import Executable
-from xloom.pjrt.known_programs import Request
+from xloom.pjrt.known_programs import KnownProgram, Request
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.transformations import is_transformed, transformed
 from xloom.trace import span
@@ -27,7 +27,18 @@ if TYPE_CHECKING:
 
 def compiled(client: Client, module: Module, options: CompileOptions, request: Request | None) -> Executable:
     """The program of one of the devices that a module is for; what it was is noted for the `request`."""
-    original, config = module, declaration_of(module).config
+    original, module = module, changed(module, options)
+    if is_transformed(client.platform_name):
+        module = transformed(client.platform_name, module)
+    executable = with_program(client, module, options)
+    if request is not None:
+        _note(request, executable, is_changed=module is not original)
+    return executable
+
+
+def changed(module: Module, options: CompileOptions) -> Module:
+    """The module as its compile options change it: itself if they do not."""
+    config = declaration_of(module).config
     if (config.replica_count, config.num_partitions) != (options.num_replicas, options.num_partitions):
         module = module.clone("")
         module.config.replica_count, module.config.num_partitions = options.num_replicas, options.num_partitions
@@ -39,12 +50,7 @@ def compiled(client: Client, module: Module, options: CompileOptions, request: R
     if not options.allow_excess_precision:
         module = module.clone("")
         ResultRounding().run(module)
-    if is_transformed(client.platform_name):
-        module = transformed(client.platform_name, module)
-    executable = with_program(client, module, options)
-    if request is not None and module is original:
-        _note(request, executable)
-    return executable
+    return module
 
 
 def with_program(client: Client, module: Module, options: CompileOptions) -> Executable:
@@ -76,10 +82,11 @@ def _stepwise(compiler: Compiler, module: Module) -> Program:
     return Stepwise(compiler, module)
 
 
-def _note(request: Request, executable: Executable) -> None:
-    """Keeps what suits the program of the module that was compiled as it stood, if that is all it depends on."""
+def _note(request: Request, executable: Executable, *, is_changed: bool) -> None:
+    """Keeps what is to be known of a module's program, if this and the options are all that it depends on."""
     program, module = executable.program, executable.module
-    if not isinstance(program, Native) or not program.key or has_permuted_entry(module):
+    if not isinstance(program, Native | SpmdNative) or not program.key or has_permuted_entry(module):
         return  # the last is served by a program on rows
-    if note_key(request.identity, module, program.target, program.key):
-        request.note(executable.hand_over)
+    if note_key(request.changed if is_changed else request.identity, module, program.target, program.key):
+        exchanges = executable.exchanges if isinstance(program, SpmdNative) else None
+        request.note(KnownProgram(executable.hand_over, exchanges, module if is_changed else None))

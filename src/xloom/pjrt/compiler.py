@@ -164,10 +164,12 @@ class CpuCompiler(Compiler):
         executable: Any = compile_for_cpu(module, self.target)
         if not is_spmd(declaration_of(module)):
             return Native(executable, self.target)
+        if isinstance(executable, SpmdExecutable):
+            return SpmdNative(executable, self.target)
         from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable  # which loads passes
 
-        if isinstance(executable, SpmdExecutable | CheckedSpmdExecutable):
-            return SpmdNative(executable)
+        if isinstance(executable, CheckedSpmdExecutable):
+            return SpmdNative(executable, self.target)
         raise LoweringError(
             "arrays of dynamic size on several devices have no native code",
             where=module.name,
@@ -216,9 +218,12 @@ class Native:
 class SpmdNative:
     """Native code of several devices."""
 
-    def __init__(self, executable: SpmdExecutable | CheckedSpmdExecutable):
+    def __init__(self, executable: SpmdExecutable | CheckedSpmdExecutable, target: Target):
         self._executable = executable
+        self.target = target
         self.memory = executable.memory
+        self.key = executable.key
+        """What the machine code is kept under, if it is."""
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """Runs it on one of the devices."""

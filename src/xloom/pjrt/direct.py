@@ -80,13 +80,11 @@ def _participants(loaded: LoadedExecutable, rendezvous: NativeRendezvous | None)
 def _between_processes(loaded: LoadedExecutable) -> DirectRun | None:
     program, processes = loaded.executable.program, loaded.client.membership.connected
     assert isinstance(program, SpmdNative)
-    from xloom.pjrt.cost import is_cheap  # which loads passes
-
     code = program.direct
     # another device of this process would be met in a thread of its own
     if code is None or processes is None or not processes.has_turns:
         return None
-    if not is_cheap(loaded.executable.module, program.memory):
+    if not loaded.executable.exchanges.is_cheap:
         return None
     brief = loaded.brief
     rendezvous = program.rendezvous(brief.run)

@@ -19,7 +19,7 @@ from xloom.hlo.shape import Shape
 from xloom.pjrt.boundary import arguments_on_device, checked_results
 from xloom.pjrt.brief_runs import BriefRuns
 from xloom.pjrt.buffer import Buffer
-from xloom.pjrt.collectives import declared_collectives
+from xloom.pjrt.collectives import Exchanges
 from xloom.pjrt.compiler import Launch, Native, Program, SpmdNative
 from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from xloom.distributed.plan import Plan
     from xloom.distributed.run import Brief
     from xloom.pjrt.client import Client
+    from xloom.pjrt.known_programs import KnownProgram
 
 _MAGIC = b"xloom-pjrt-2\n"
 _SIZES = struct.Struct("<QQ")
@@ -50,23 +51,26 @@ keep_alive_hooks: list[Callable[[Module], Any]] = []
 class Executable:
     """A compiled module, which need not be on a device."""
 
-    def __init__(self, module: Module, options: CompileOptions, program: Program, hand_over: HandOver | None = None):
-        """`hand_over` is given of a program that was compiled before, has no custom calls and need not be read."""
+    def __init__(self, module: Module, options: CompileOptions, program: Program, known: KnownProgram | None = None):
+        """A program that is `known` was compiled before, has no custom calls and need not be read."""
         self.module = module
         self.options = options
         self.program = program
-        self.declaration = module if hand_over is None else declaration_of(module)
+        self._known = known
+        self.declaration = module if known is None else declaration_of(module)
         """What callers see of the module."""
         self._kept = [keep(self.declaration) for keep in keep_alive_hooks]
         self.hand_over = HandOver.ALWAYS
         """Whether another thread would take long to begin with it, next to its own time: judged by native code's. What
         calls Python's functions counts as such: who prints or writes in one expects it done when the call returns."""
         if isinstance(program, Native) or (isinstance(program, SpmdNative) and program.is_independent):
-            if hand_over is None:
-                from xloom.pjrt.cost import hand_over as judged  # which loads passes
+            if known is None:
+                from xloom.pjrt.cost import hand_over  # which loads passes
 
-                hand_over = judged(module, program.memory)
-            self.hand_over = HandOver.NEVER if any(self._kept) else hand_over
+                suited = hand_over(module, program.memory)
+            else:
+                suited = known.hand_over
+            self.hand_over = HandOver.NEVER if any(self._kept) else suited
         elif getattr(program, "enqueues", False):
             self.hand_over = HandOver.NEVER
         self.run_lengths = RunLengths()
@@ -90,9 +94,17 @@ class Executable:
     @cached_property
     def fingerprint(self) -> str:
         """A text that programs have in common only if they do the same."""
-        key = self.program.key if isinstance(self.program, Native) else None
+        key = self.program.key if isinstance(self.program, Native | SpmdNative) else None
         text = (key or self.module.to_text(print_metadata=False)) + repr(self.options.devices())
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    @cached_property
+    def exchanges(self) -> Exchanges:
+        """What the devices of native code for several exchange."""
+        if self._known is not None and self._known.exchanges is not None:
+            return self._known.exchanges
+        assert isinstance(self.program, SpmdNative)
+        return Exchanges.of(self.module, self.program)
 
     @property
     def donated(self) -> list[int]:
@@ -304,9 +316,8 @@ class LoadedExecutable:
                 "are for those of one",
                 hint="compile it by a client of native code, pjrt.Client.cpu, for several partitions",
             )
-        return self.client.membership.processes.plan(
-            program.collectives, self.places, declared_collectives(self.executable.module)
-        )
+        exchanges = self.executable.exchanges
+        return self.client.membership.processes.plan(exchanges.sites, self.places, exchanges.declared)
 
     def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
         if self.is_deleted:

@@ -1,16 +1,48 @@
-"""Metadata of programs that were compiled before as they stood, so that their modules need not be decoded again."""
+"""What is kept of programs that were compiled before as they came, so that their modules need not be decoded again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import astuple, dataclass
 
 from xloom.compilation_cache.cache import Cache, key_of
-from xloom.hlo.lazy_module import identity_of
+from xloom.cpu.entry.collective_sites import CollectiveSite
+from xloom.hlo.lazy_module import declared, identity_of
 from xloom.hlo.module import Module
+from xloom.hlo.proto.decoder import decode
+from xloom.pjrt.collectives import Exchanges
 from xloom.pjrt.hand_over import HandOver
 from xloom.pjrt.options import CompileOptions
 
-_hand_overs = Cache(1 << 20)
+_programs = Cache(1 << 20)
+
+
+@dataclass(frozen=True)
+class KnownProgram:
+    """What would take its module to find out."""
+
+    hand_over: HandOver
+    """What suits it."""
+    exchanges: Exchanges | None
+    """What its devices exchange, if it is for several."""
+    declaration: Module | None
+    """What callers see of the module, if the options have changed it."""
+
+    def to_bytes(self) -> bytes:
+        """For `from_bytes`."""
+        exchanges = self.exchanges and [list(map(astuple, self.exchanges.sites)), *self.exchanges[1:]]
+        head = json.dumps([self.hand_over.value.decode(), exchanges]).encode()
+        return b"\n".join([head, b"" if self.declaration is None else declared(self.declaration).to_proto()])
+
+    @staticmethod
+    def from_bytes(data: bytes) -> KnownProgram:
+        """What `to_bytes` has made."""
+        head, _, proto = data.partition(b"\n")
+        hand_over, exchanges = json.loads(head)
+        if exchanges is not None:
+            sites, *others = exchanges
+            exchanges = Exchanges([CollectiveSite.from_json(fields) for fields in sites], *others)
+        return KnownProgram(HandOver(hand_over.encode()), exchanges, decode(proto) if proto else None)
 
 
 @dataclass(frozen=True)
@@ -18,6 +50,8 @@ class Request:
     """A module that is not decoded and need not be, with its compile options."""
 
     identity: str
+    changed: str
+    """What stands for the module as the options change it."""
     key: str
 
     @staticmethod
@@ -28,14 +62,15 @@ class Request:
             return None
         counts = options.num_replicas, options.num_partitions
         changes = options.use_spmd_partitioning, options.allow_excess_precision
-        return Request(identity, key_of(b"pjrt", identity.encode(), repr((counts, changes)).encode()))
+        changed = f"{identity} {counts} {changes}"
+        return Request(identity, changed, key_of(b"pjrt", changed.encode()))
 
     @property
-    def hand_over(self) -> HandOver | None:
-        """What suits the program; None where it was not compiled before."""
-        data = _hand_overs.get(self.key)
-        return None if data is None else HandOver(data)
+    def known(self) -> KnownProgram | None:
+        """The program; None where it was not compiled before."""
+        data = _programs.get(self.key)
+        return None if data is None else KnownProgram.from_bytes(data)
 
-    def note(self, hand_over: HandOver) -> None:
-        """Keeps what suits the program, that of the module as it stood."""
-        _hand_overs.put(self.key, hand_over.value)
+    def note(self, program: KnownProgram) -> None:
+        """Keeps the program of the module."""
+        _programs.put(self.key, program.to_bytes())

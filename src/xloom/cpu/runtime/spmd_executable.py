@@ -15,6 +15,7 @@ from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
 from xloom.cpu.runtime.threads.rendezvous_ir import PARTICIPANT_WORDS
 from xloom.errors import EvaluationError
 from xloom.hlo.dtype import u64
+from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.trace import active
@@ -53,7 +54,7 @@ class SpmdExecutable(Executable):
 
     def rendezvous(self, exchange: Exchange | None = None) -> NativeRendezvous:
         """For one run on all devices, some of which may be in other processes."""
-        config = self.module.config
+        config = declaration_of(self.module).config
         return NativeRendezvous(config.replica_count, config.num_partitions, self.memory.rendezvous_bytes, exchange)
 
     def __call__(self, *arguments: Any, participant: np.ndarray | None = None, **options: Any) -> Any:
@@ -73,7 +74,7 @@ class SpmdExecutable(Executable):
         try:
             return self(*arguments, participant=rendezvous.participant(0, 0), **options)
         except BrokenRendezvous:
-            config = self.module.config
+            config = declaration_of(self.module).config
             raise EvaluationError(
                 f"a program of {config.replica_count * config.num_partitions} devices, run on one",
                 where=self.module.name,
