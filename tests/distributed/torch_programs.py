@@ -215,6 +215,10 @@ def dispatched():
     work.wait()
     assert names == ["c10d.allreduce_.default", "c10d._allgather_base_.default"], names
     agree(gathered, torch.full((6,), 3.0))
+    with torch.profiler.profile() as profile:
+        dist.all_reduce(x)
+    assert "c10d::allreduce_" in {event.name for event in profile.events() or ()}
+    agree(x, torch.full((3,), 6.0))
 
 
 def waited_for_as_one():

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import ScriptObject, Tensor
-from torch.distributed import ReduceOp, Work
+from torch.distributed import AllreduceOptions, ReduceOp, Work
 
 from xloom.torch.lazy.distributed.collectives import Group, joined, rows, shaped, split, stacked, zeros_like
-from xloom.torch.lazy.distributed.process_group import group_of
+from xloom.torch.lazy.distributed.process_group import DIRECT, group_of
 from xloom.torch.lazy.recording.table import handles
 from xloom.torch.lazy.recording.trace import Value
 from xloom.torch.lazy.tensor.argument_tensors import argument_tensors
@@ -45,6 +45,12 @@ def _name_of(number: int) -> str:
     return ReduceOp.RedOpType(number).name.lower()  # which takes as long as some collectives
 
 
+def _done_with(tensors: list[Tensor]) -> Work:
+    future = torch.futures.Future()
+    future.set_result(tensors)
+    return _done(future)
+
+
 def _in_parts(group: Group, tensor: Tensor) -> Value:
     return shaped(_read(tensor), (group.size, tensor.numel() // group.size))
 
@@ -58,9 +64,7 @@ def _collective(name: str) -> Callable[[Callable[..., None]], Callable[..., None
         @handles(f"c10d.{name}.default")
         def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
             method(*args, **(kwargs or {}))
-            future = torch.futures.Future()
-            future.set_result(list(argument_tensors(args[:1])))
-            work = _done(future).boxed()
+            work = _done_with(list(argument_tensors(args[:1]))).boxed()
             return (args[0], work) if returns_tensors else work
 
         return method
@@ -74,11 +78,23 @@ def _collective(name: str) -> Callable[[Callable[..., None]], Callable[..., None
 @_collective("allreduce_")
 def all_reduce(tensors: Sequence[Tensor], group: ScriptObject, op: ScriptObject, *_: Any) -> None:
     """Each tensor becomes what those of all members are when folded."""
-    for tensor in tensors:
-        write(tensor, group_of(group).all_reduce(_read(tensor), _reduction(op)))
+    _fold(tensors, group_of(group), _reduction(op))
 
 
 _collective("allreduce_coalesced_")(all_reduce)
+
+
+def _fold(tensors: Sequence[Tensor], members: Group, reduction: str) -> None:
+    for tensor in tensors:
+        write(tensor, members.all_reduce(_read(tensor), reduction))
+
+
+def _all_reduce_directly(members: Group, tensors: list[Tensor], options: AllreduceOptions) -> Work:
+    _fold(tensors, members, _name_of(int(options.reduceOp.op)))  # type: ignore[attr-defined]
+    return _done_with(tensors)
+
+
+DIRECT["allreduce"] = _all_reduce_directly
 
 
 @_collective("reduce_")
