@@ -36,12 +36,21 @@ def test_the_trace_has_the_kernels_of_both(taken):
 
 def test_the_trace_shows_who_waited_for_whom(taken):
     events, _ = taken
-    waits = [e for e in events if e.get("cat") == "exchange"]
+    waits = [e for e in events if e.get("cat") == "exchange" and "ppermute" not in e["args"]["collective"]]
     assert {(e["pid"], e["name"]) for e in waits} == {(0, "wait for process 1"), (1, "wait for process 0")}
     assert all("psum" in e["args"]["collective"] and "traced.py:" in e["args"]["collective"] for e in waits)
     assert max(e["dur"] for e in waits if e["pid"] == 0) > 0.2e6  # the second one slept for so long
     tracks = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert {"between processes: devices 0, 1", "between processes: devices 2048, 2049"} <= tracks
+
+
+def test_where_one_waits_alone_says_nothing_of_clocks(taken):
+    events, _ = taken
+    passed = [e for e in events if "ppermute" in e.get("args", {}).get("collective", "") and "peer" in e["args"]]
+    both = [e for e in passed if e["cat"] == "exchange"]
+    numbers = [[e["args"]["number"] for e in both if e["pid"] == process] for process in range(2)]
+    assert numbers[0] == numbers[1] and len(numbers[0]) == 1
+    assert [e["pid"] for e in passed if e["cat"] == "wait"] == [1] * 4
 
 
 def test_a_wait_lies_within_its_collective(taken):

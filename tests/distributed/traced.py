@@ -1,4 +1,7 @@
-"""A sum of two processes in a loop, of which the second one is late: `traced.py PROCESS COUNT ADDRESS`."""
+"""A sum of two processes in a loop, of which the second one is late; then a loop whose data go one way.
+
+`traced.py PROCESS COUNT ADDRESS`
+"""
 
 import sys
 import time
@@ -23,6 +26,13 @@ def summed(x):
     return lax.fori_loop(0, 3, lambda _, x: lax.psum(x, "x"), x)
 
 
+@jax.jit
+@jax.shard_map(mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+def passed(x):
+    return lax.fori_loop(0, 5, lambda _, x: lax.ppermute(x, "x", [(0, 3)]), x)
+
+
+passed(x).block_until_ready()
 summed(x).block_until_ready()
 if process == "1":
     time.sleep(0.3)
