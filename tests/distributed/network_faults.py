@@ -26,6 +26,7 @@ class Faults:
         self._barrier = threading.Barrier(len(processes))
         self._said: list[list[str]] = [[] for _ in processes]
         self._others: list[threading.Thread] = []
+        self._is_over = threading.Event()
         self.lost = 0
         """How many packets were lost where some should be."""
 
@@ -34,7 +35,10 @@ class Faults:
         threads = [threading.Thread(target=self._serve, args=(k,)) for k in range(len(self._processes))]
         for thread in threads:
             thread.start()
-        for thread in [*threads, *self._others]:
+        for thread in threads:
+            thread.join()
+        self._is_over.set()
+        for thread in self._others:
             thread.join()
         return ["".join(lines) for lines in self._said]
 
@@ -59,10 +63,11 @@ class Faults:
             process.stdin.flush()
         self._barrier.abort()
 
-    def _later(self, do: Callable[[], None]) -> None:
+    def _later(self, do: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=do)
         self._others.append(thread)
         thread.start()
+        return thread
 
     def _before_network_is_cut(self) -> None:
         self._network.cut(1)
@@ -72,14 +77,17 @@ class Faults:
 
     def _before_network_is_cut_while_data_moves(self) -> None:
         self._network.limit(1, "40mbit", "1s")
-        self._later(self._cut_when_data_has_moved)
+        self._cutter = self._later(self._cut_when_data_has_moved)
 
     def _cut_when_data_has_moved(self) -> None:
-        while self._network.counts(1)["bytes"] < MOVED:
-            time.sleep(0.05)
-        self._network.cut(1)
+        while not self._is_over.wait(0.05):
+            if self._network.counts(1)["bytes"] >= MOVED:
+                self._network.cut(1)
+                return
 
     def _after_network_is_cut_while_data_moves(self) -> None:
+        self._is_over.set()  # where the time-out came first, what moves from now on must find a network
+        self._cutter.join()
         self._network.free(1)
         self._network.mend(1)
 
