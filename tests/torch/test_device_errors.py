@@ -46,6 +46,9 @@ WRONG = {
         torch.ones(2, dtype=torch.uint8, device=d), torch.ones(2, device=d)
     ),
     "too many samples": lambda d: torch.multinomial(torch.ones(2, device=d), 3),
+    "a number for a slice": lambda d: torch.ones(3, device=d).index_add(
+        0, torch.tensor([1], device=d), torch.tensor(2.0, device=d)
+    ),
     "bounds in the wrong order": lambda d: torch.empty(7, 1, device=d).uniform_(3, 1),
     "boundaries": lambda d: torch.bucketize(torch.ones(2, device=d), torch.ones(2, 2, device=d)),
     "floor of complex numbers": lambda d: torch.floor(torch.ones(2, dtype=torch.complex64, device=d)),

@@ -164,6 +164,27 @@ def test_integers_between_two_are_rounded_as_on_the_cpu(ends):
         assert torch.equal(torch.linspace(first, last, steps, dtype=torch.int64, device="xla").cpu(), expected)
 
 
+@pytest.mark.parametrize("base", [2.0, -2.0])
+def test_powers_of_a_base_that_may_be_negative(base):
+    for ends in ((0, 4), (1.5, -0.5), (0, 1j), (torch.tensor(0.0), torch.tensor(4.0))):
+        for dtype in (None, torch.int32) if ends[1] == 4 else (None,):
+            assert_as_on_cpu(
+                lambda x, e=ends, d=dtype: torch.logspace(
+                    *(each.to(x.device) if isinstance(each, torch.Tensor) else each for each in e),
+                    *(5, base),
+                    dtype=d,
+                    device=x.device,
+                ),
+                torch.ones(1),
+            )
+
+
+def test_copies_to_the_one_place_of_a_number():
+    assert_as_on_cpu(
+        lambda x, i, y: x.index_copy(0, i, y), torch.ones(()), torch.tensor([0, 0]), torch.tensor([5.0, 2])
+    )
+
+
 def test_places_in_nothing():
     empty = torch.zeros(2, 0), torch.zeros(2, 3), torch.zeros(2, 0, dtype=torch.int64)
     assert_as_on_cpu(lambda line, x, order: torch.searchsorted(line, x, sorter=order), *empty)

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 
 from xloom.hlo import dtype as dt
+from xloom.hlo.instruction import Instruction
 from xloom.torch.dtypes import hlo_dtype
+from xloom.torch.lowering.elementwise import pow_
 from xloom.torch.lowering.graph import Graph, Number, Value
-from xloom.torch.lowering.promotion import default_float, number_dtype, result_type
+from xloom.torch.lowering.promotion import complex_of, default_float, number_dtype, result_type
 from xloom.torch.lowering.registry import lowers
 from xloom.torch.lowering.scalar import Scalar
 
@@ -161,6 +163,22 @@ def linspace_of_tensors(g: Graph, start, end, steps: int, dtype: Dtype):
     high = g.add(last, g.multiply(g.negate(step), g.cast(back, wide)))  # not a difference, which would be rounded twice
     early = g.compare(k, g.full_like(k, max(1, steps // 2)), direction="LT")
     return g.cast(g.select(early, low, high), target)
+
+
+@lowers(
+    *("aten.logspace.default", "aten.logspace.Tensor_Tensor", "aten.logspace.Tensor_Scalar"),
+    "aten.logspace.Scalar_Tensor",
+)
+def logspace(g: Graph, start, end, steps: int, base: float, dtype: Dtype):
+    """Powers of a base from start to end, both of which are cut to integers first where the result is of integers."""
+    found = default_float()
+    target = dtype_or(dtype, complex_of(found) if result_type(start, end).is_complex else found)
+    ends = [g.cast(each, target) if isinstance(each, (Scalar, Instruction)) else each for each in (start, end)]
+    if target.is_integer:
+        ends = [each if isinstance(each, Instruction) else int(each) for each in ends]
+    wide = torch.complex128 if target.is_complex else torch.float64
+    between = linspace_of_tensors if any(isinstance(each, Instruction) for each in ends) else linspace
+    return g.cast(pow_(g, base, between(g, *ends, steps, wide)), target)
 
 
 @lowers("aten.eye.default", "aten.eye.m")

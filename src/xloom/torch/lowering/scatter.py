@@ -182,7 +182,8 @@ def index_add(g: Graph, x, dim: int, index, source, alpha: Number):
 def index_copy(g: Graph, x, dim: int, index, source):
     """x with slices of source at `index` along a dimension."""
     if x.shape.rank == 0:
-        return g.reshape_to(source, ())
+        one = index_copy(g, g.reshape_to(x, (1,)), 0, index, g.reshape_to(source, (source.shape.size,)))
+        return g.reshape_to(one, ())
     index = g.cast(g.reshape_to(index, (index.shape.size,)), dt.s64)
     dim = normalized(dim, x.shape.rank)
     source = g.expand(source, [index.shape.size if k == dim else s for k, s in enumerate(x.shape.dims)])

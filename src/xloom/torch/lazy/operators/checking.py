@@ -27,8 +27,8 @@ _TELLS_NOTHING = frozenset(
 """Operators that take anything where there is no memory."""
 
 _TELLS_LITTLE = frozenset(
-    ["_embedding_bag", "_embedding_bag_forward_only", "_softmax", "bucketize", "heaviside", "masked_scatter"]
-    + ["multinomial", "searchsorted", "uniform"]
+    ["_embedding_bag", "_embedding_bag_forward_only", "_softmax", "bucketize", "heaviside", "index_add"]
+    + ["masked_scatter", "multinomial", "searchsorted", "uniform"]
 )
 """Operators of which kernels refuse what passes where there is no memory."""
 

@@ -123,7 +123,7 @@ def _may_lie_otherwise(target: XlaTensor, value: Value) -> bool:
     return dims != target._alias.type.dims and (len(dims) > 1 or target.numel() > 0)
 
 
-_RANGES = ("aten::arange", "aten::range", "aten::linspace")
+_RANGES = ("aten::arange", "aten::range", "aten::linspace", "aten::logspace")
 """Operators that fill a tensor of the right number of elements, of whatever shape."""
 
 
