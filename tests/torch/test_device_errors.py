@@ -69,6 +69,9 @@ WRONG = {
     "gather into itself": lambda d: into_itself(d, torch.gather, 0),
     "index_select into itself": lambda d: into_itself(d, torch.index_select, 0),
     "take into itself": lambda d: into_itself(d, torch.take),
+    "one of two results into itself": lambda d: (lambda x: torch.kthvalue(x, 2, out=(x, torch.empty_like(x))))(
+        torch.arange(3, device=d)
+    ),
     "masked_select into itself": lambda d: (lambda mask: torch.masked_select(mask, mask, out=mask))(
         torch.ones(3, dtype=torch.bool, device=d)
     ),

@@ -56,7 +56,7 @@ def _of_one(op: Any, handler: Handler, place: int, name: str) -> Handler:
                     check(op, [target], args, kwargs or {})
                     break
             if is_out and any(each is target for each in args):
-                _check_alike(alike, op, target, args, kwargs or {})
+                _check_alike(alike, op, [target], args, kwargs or {})
         elif place:
             return on_any(args, kwargs)  # a list of targets
         return handler(args, kwargs)
@@ -65,18 +65,24 @@ def _of_one(op: Any, handler: Handler, place: int, name: str) -> Handler:
     return run
 
 
-def _check_alike(known: set[tuple], op: Any, target: XlaTensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises what torch raises where operands are the target itself, as most operators may have them.
+def _check_alike(
+    known: set[tuple], op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Raises what torch raises where operands are targets themselves, as most operators may have them.
 
     Those that may, of tensors of these types, are known from then on."""
     leaves = [each for each in argument_tensors((*args, *kwargs.values())) if type(each) is XlaTensor]
-    case = tuple([(each._alias.type, each is target) for each in leaves])
+    numbers = {id(target): number for number, target in enumerate(targets)}
+    case = tuple([(each._alias.type, numbers.get(id(each))) for each in leaves])
     if case not in known:
-        _refuse(op, [target], args, kwargs)
+        _refuse(op, targets, args, kwargs)
         known.add(case)
 
 
 def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Handler:
+    are_out = all(op._schema.arguments[k].is_out for k, _ in written)
+    alike: set[tuple] = set()
+
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         given = kwargs or {}
         named = [args[k] if k < len(args) else given.get(name) for k, name in written]
@@ -84,6 +90,8 @@ def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Ha
         if any(target._alias.type.overlaps for target in targets):
             return by_order(op, targets, args, given)
         check(op, targets, args, given)
+        if are_out and any(each is target for each in args for target in targets):
+            _check_alike(alike, op, targets, args, given)
         return handler(args, kwargs)
 
     return run
