@@ -217,10 +217,10 @@ def test_the_spread_of_nothing_is_not_a_number(correction):
     assert_as_on_cpu(lambda x: torch.var_mean(x, correction=correction), torch.zeros(3, 0))
 
 
-@pytest.mark.parametrize("dims", [(5, 4), (2, 5, 4), (4,), (0, 4)])
+@pytest.mark.parametrize("dims", [(5, 4), (2, 5, 4), (4,), (0, 4), (2, 0)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_linear_layers_are_one_operator_each_way(dims, dtype):
-    x, weight, bias = (normal(*d, dtype=dtype).requires_grad_() for d in (dims, (3, 4), (3,)))
+    x, weight, bias = (normal(*d, dtype=dtype).requires_grad_() for d in (dims, (3, dims[-1]), (3,)))
     parts = torch.view_as_real if dtype.is_complex else torch.clone
     assert_as_on_cpu(lambda x, w, b: parts(F.linear(x, w, b)).pow(2), x, weight, bias)
     assert_as_on_cpu(lambda x, w: parts(F.linear(x, w)).pow(2), x, weight)
@@ -348,6 +348,14 @@ def test_gradients_of_mean_losses_of_nothing(loss):
     x = normal(0, 3).requires_grad_()
     torch.compile(loss, backend="xloom")(x, normal(0, 3)).backward()
     assert x.grad is not None and x.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_multilabel_losses_are_of_the_targets_before_the_first_minus_one(reduction):
+    x = torch.tensor([[0.3, -1.2, 0.9, 0.1], [2.0, 0.2, -0.7, 1.1], [0.0, 1.0, 0.5, -0.5]])
+    targets = torch.tensor([[3, 0, -1, 1], [2, -1, 0, 0], [-1, 2, 1, 0]])
+    assert_as_on_cpu(lambda x, y: F.multilabel_margin_loss(x, y, reduction=reduction), x.requires_grad_(), targets)
+    assert_as_on_cpu(lambda x, y: F.multilabel_margin_loss(x[1], y[1], reduction=reduction), x, targets)
 
 
 def test_gradient_of_a_multilabel_loss_of_nothing():

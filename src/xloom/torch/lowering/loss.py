@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
+from xloom.torch.lowering.cumulative import running_sum
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.index import as_column, gather_lines, take_along
 from xloom.torch.lowering.registry import lowers
@@ -63,45 +64,74 @@ def _weights(
     return counted, places, g.select(counted, chosen, g.full_like(chosen, 0))
 
 
+@lowers("aten.multilabel_margin_loss_forward.default")
+def multilabel_margin_loss_forward(g: Graph, x, target, reduction: int):
+    """Hinges between every target and every class that is none, over the classes; and which classes are targets."""
+    own = x.shape.dtype
+    valid, places, rows = _targets_of_rows(g, x, target)
+    cube = (*rows.shape.dims, rows.shape.dims[1])  # row, target, class
+    named = _named(g, valid, places, cube)
+    is_target = g.cast(g.reduce_with(g.cast(named, dt.s32), "maximum", 0, [1]), own)
+    margin, active = _hinges(g, rows, valid, places, is_target)
+    losses = g.select(active, margin, g.full_like(margin, 0))
+    flat = x.shape.rank < 2
+    loss = g.reduce_with(losses, "add", 0, [0, 1, 2] if flat or reduction != _NONE else [1, 2])
+    scale = cube[2] * (cube[0] if reduction == _MEAN else 1)
+    loss = g.divide(loss, g.full_like(loss, scale))
+    return [g.cast(loss, own), g.reshape_to(is_target, x.shape.dims)]
+
+
 @lowers("aten.multilabel_margin_loss_backward.default")
 def multilabel_margin_loss_backward(g: Graph, grad_output, x, target, reduction: int, is_target):
-    """The gradient of the hinges between every target and every class that is none."""
+    """Their gradient."""
     own = x.shape.dtype
-    flat = x.shape.rank < 2
-    rows = x.shape.dims[0] if not flat else 1
-    classes = x.shape.dims[-1] if x.shape.rank else 1
-    wide = g.reshape_to(g.widened(x), (rows, classes))
-    target = g.reshape_to(g.cast(target, dt.s64), (rows, classes))
-    negative = g.reshape_to(
-        g.compare(g.widened(is_target), g.full_like(g.widened(is_target), 0), direction="EQ"), (rows, classes)
-    )
-    # targets end at the first -1
-    over = g.cast(g.compare(target, g.full_like(target, 0), direction="LT"), dt.s64)
-    from xloom.torch.lowering.cumulative import running_sum
-
-    valid = g.compare(running_sum(g, over, 1), g.full_like(over, 0), direction="EQ")
-    places = g.select(valid, target, g.full_like(target, 0))
-    scores = gather_lines(g, wide, 1, places)
-    cube = (rows, classes, classes)  # row, target, class
-    margin = g.add(
-        g.subtract(g.full(cube, 1, wide.shape.dtype), g.expand(as_column(g, scores), cube)),
-        g.expand(g.reshape_to(wide, (rows, 1, classes)), cube),
-    )
-    active = g.compare(margin, g.full_like(margin, 0), direction="GT")
-    active = g.and_(active, g.expand(g.reshape_to(negative, (rows, 1, classes)), cube))
-    active = g.and_(active, g.expand(as_column(g, valid), cube))
-    ones = g.cast(active, wide.shape.dtype)
+    valid, places, rows = _targets_of_rows(g, x, target)
+    cube = (*rows.shape.dims, rows.shape.dims[1])
+    _, active = _hinges(g, rows, valid, places, g.reshape_to(is_target, rows.shape.dims))
+    ones = g.cast(active, rows.shape.dtype)
     gradient = g.reduce_with(ones, "add", 0, [1])
     lost = g.reduce_with(ones, "add", 0, [2])
-    here = g.compare(g.expand(as_column(g, places), cube), g.iota_along(cube, 2), direction="EQ")
-    here = g.and_(here, g.expand(as_column(g, valid), cube))
-    spread = g.select(here, g.expand(as_column(g, lost), cube), g.full(cube, 0, wide.shape.dtype))
+    spread = g.expand(as_column(g, lost), cube)
+    spread = g.select(_named(g, valid, places, cube), spread, g.full_like(spread, 0))
     gradient = g.subtract(gradient, g.reduce_with(spread, "add", 0, [1]))
     grad = g.widened(grad_output)
-    if reduction == _NONE and not flat:
-        factor = g.expand(g.reshape_to(grad, (rows, 1)), (rows, classes))
+    if reduction == _NONE and x.shape.rank > 1:
+        factor = g.expand(as_column(g, grad), rows.shape.dims)
     else:
-        factor = g.expand(g.reshape_to(grad, ()), (rows, classes))
-    scale = classes * (rows if reduction == _MEAN else 1)
+        factor = g.expand(g.reshape_to(grad, ()), rows.shape.dims)
+    scale = cube[2] * (cube[0] if reduction == _MEAN else 1)
     result = g.multiply(g.divide(gradient, g.full_like(gradient, scale)), factor)
     return g.cast(g.reshape_to(result, x.shape.dims), own)
+
+
+def _targets_of_rows(g: Graph, x: Instruction, target: Instruction) -> tuple[Instruction, Instruction, Instruction]:
+    """Which targets count, those before a row's first -1; their classes (0 for the others); and x as rows."""
+    classes = x.shape.dims[-1] if x.shape.rank else 1
+    dims = (x.shape.dims[0] if x.shape.rank > 1 else 1, classes)
+    target = g.reshape_to(g.cast(target, dt.s64), dims)
+    over = g.cast(g.compare(target, g.full_like(target, 0), direction="LT"), dt.s64)
+    valid = g.compare(running_sum(g, over, 1), g.full_like(over, 0), direction="EQ")
+    return valid, g.select(valid, target, g.full_like(target, 0)), g.reshape_to(g.widened(x), dims)
+
+
+def _named(g: Graph, valid: Instruction, places: Instruction, cube: tuple[int, ...]) -> Instruction:
+    """Where a class is the target."""
+    here = g.compare(g.expand(as_column(g, places), cube), g.iota_along(cube, 2), direction="EQ")
+    return g.and_(here, g.expand(as_column(g, valid), cube))
+
+
+def _hinges(
+    g: Graph, rows: Instruction, valid: Instruction, places: Instruction, is_target: Instruction
+) -> tuple[Instruction, Instruction]:
+    """1 - x at a target + x at a class, and where that counts: above 0, of a target that does, at a class of none."""
+    cube = (*rows.shape.dims, rows.shape.dims[1])
+
+    def of_class(x: Instruction) -> Instruction:
+        return g.expand(g.reshape_to(x, (cube[0], 1, cube[2])), cube)
+
+    scores = gather_lines(g, rows, 1, places)
+    margin = g.full(cube, 1, rows.shape.dtype)
+    margin = g.add(g.subtract(margin, g.expand(as_column(g, scores), cube)), of_class(rows))
+    active = g.compare(margin, g.full_like(margin, 0), direction="GT")
+    active = g.and_(active, of_class(g.compare(is_target, g.full_like(is_target, 0), direction="EQ")))
+    return margin, g.and_(active, g.expand(as_column(g, valid), cube))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from xloom.errors import UnsupportedError
@@ -172,7 +173,7 @@ def linear_backward(g: Graph, x, grad_output, weight, output_mask) -> list[Instr
     own = x.shape.dtype
     alone = weight.shape.rank == 1
     matrix = g.reshape_to(weight, (1, weight.shape.size)) if alone else weight
-    count, features = (x.shape.size // max(1, x.shape.dims[-1])), matrix.shape.dims[0]
+    count, features = math.prod(x.shape.dims[:-1]), matrix.shape.dims[0]
     grad = g.reshape_to(grad_output, (count, features))
     rows = g.reshape_to(x, (count, x.shape.dims[-1]))
     found: list[Instruction | None] = [None, None, None]
