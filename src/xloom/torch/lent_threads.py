@@ -68,14 +68,15 @@ class _Trials:
     def _try(self, arguments: Any, results: Any) -> None:
         before = time.perf_counter_ns()
         self._ways[self._way](arguments, results)
-        if self._since is None:
-            self._since = before
-        if before - self._since < _WARM_NS:
+        since, times = self._since, self._times  # other threads may end the trial meanwhile
+        if since is None:
+            since = self._since = before
+        if before - since < _WARM_NS:
             return
-        self._times.append(time.perf_counter_ns() - before)
-        if len(self._times) < _TIMED_RUNS:
+        times.append(time.perf_counter_ns() - before)
+        if len(times) < _TIMED_RUNS:
             return
-        median = statistics.median(self._times)
+        median = statistics.median(times)
         if self._way == 0 and median >= _SHORT_NS:
             self._own = median
             self._begin(1)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from xloom.cpu.runtime.threads.host_ir import STACK_BYTES
 from xloom.cpu.runtime.threads.pool import pool
 from xloom.cpu.runtime.threads.team_ir import RUN_IN_TEAM
 
@@ -47,12 +48,20 @@ class OpenMpTeam:
 
 @lru_cache(maxsize=1)
 def openmp_team() -> OpenMpTeam | None:
-    """The team of the library that is loaded; None where there is none, and where the pool needs no other threads."""
+    """The team of the library that is loaded; None where there is none, little stack, or a pool of one thread."""
     maps = Path("/proc/self/maps")
-    if pool().size == 1 or not maps.exists():
+    if pool().size == 1 or not maps.exists() or not _has_stack():
         return None
     names = {line.split()[-1] for line in maps.read_text().splitlines() if _LIBRARY.search(line)}
     if len(names) != 1:  # whose threads wait would have to be guessed
         return None
     library = ctypes.CDLL(names.pop())
     return OpenMpTeam(library) if hasattr(library, "GOMP_parallel") else None
+
+
+def _has_stack() -> bool:
+    """True when new threads have as much of it as the pool's own: what is unlimited becomes less, too."""
+    import resource  # not on Windows, which has no /proc either
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return soft >= STACK_BYTES and not any(name in os.environ for name in ("OMP_STACKSIZE", "GOMP_STACKSIZE"))
