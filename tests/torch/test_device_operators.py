@@ -168,15 +168,13 @@ def test_integers_between_two_are_rounded_as_on_the_cpu(ends):
 def test_powers_of_a_base_that_may_be_negative(base):
     for ends in ((0, 4), (1.5, -0.5), (0, 1j), (torch.tensor(0.0), torch.tensor(4.0))):
         for dtype in (None, torch.int32) if ends[1] == 4 else (None,):
-            assert_as_on_cpu(
-                lambda x, e=ends, d=dtype: torch.logspace(
-                    *(each.to(x.device) if isinstance(each, torch.Tensor) else each for each in e),
-                    *(5, base),
-                    dtype=d,
-                    device=x.device,
-                ),
-                torch.ones(1),
-            )
+
+            def powers(x, ends=ends, dtype=dtype):
+                start, end = (each.to(x.device) if isinstance(each, torch.Tensor) else each for each in ends)
+                numbers: Any = {"start": start, "end": end, "steps": 5, "base": base, "dtype": dtype}
+                return torch.logspace(**numbers, device=x.device)
+
+            assert_as_on_cpu(powers, torch.ones(1))
 
 
 def test_copies_to_the_one_place_of_a_number():
