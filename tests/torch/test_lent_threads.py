@@ -1,7 +1,9 @@
 """Graphs that run on the threads of PyTorch's own operators: values, the pool afterwards, forks, and who decides."""
 
+import itertools
 import multiprocessing
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -40,6 +42,22 @@ def test_values_are_those_of_the_pool_whoever_has_run_last(monkeypatch):
             assert torch.equal(got, right)
         if number % 4 == 0:
             assert torch.equal((torch.ones(500_000) * 2)[-3:], torch.full((3,), 2.0))
+
+
+@needs_threads
+def test_several_threads_at_once(monkeypatch):
+    """Each has a team of its own; the pool is of one of them at a time."""
+    graph, _ = compiled_ways(monkeypatch)
+    turns = itertools.count()
+    monkeypatch.setattr(_Trials, "__call__", lambda self, *tables: self._ways[next(turns) % 3 > 0](*tables))
+    x, w = torch.randn(200, 300), torch.randn(300, 300) / 10
+    expected = graph(x, w)
+
+    def agree(_):
+        return all(torch.equal(got, right) for got, right in zip(graph(x, w), expected, strict=True))
+
+    with ThreadPoolExecutor(3) as threads:
+        assert all(threads.map(agree, range(90)))
 
 
 def in_child(graph, x, w, results):
