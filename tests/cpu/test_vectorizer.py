@@ -227,6 +227,11 @@ def by_choice(b, arrays, i):
     b.store(chosen, at(b, arrays[1], i))
 
 
+def from_one_of_two_places(b, arrays, i):
+    place = b.select(few(b), b.add(i, I64(1), flags=["nsw"]), b.add(i, I64(3), flags=["nsw"]))
+    b.store(b.fneg(read(b, arrays[0], place)), at(b, arrays[1], i))
+
+
 def where_it_may(b, arrays, i):
     with b.if_then(few(b)):
         b.store(b.fadd(read(b, arrays[0], i), read(b, arrays[0], I64(7))), at(b, arrays[1], i))
@@ -410,6 +415,10 @@ def test_what_stays_of_values_that_change_is_made_in_the_loop():
     text = function(a_difference_that_stays) or ""
     assert " x float>" in text
     llvm.parse_assembly(text).verify()
+
+
+def test_one_of_two_places_that_go_on_alike_is_not_anywhere():
+    assert "gather" not in (function(from_one_of_two_places) or "gather")
 
 
 def test_what_may_not_be_read_is_not_read_before_the_loop():

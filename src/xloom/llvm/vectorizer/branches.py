@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 from llvmlite.ir import instructions as kinds
@@ -32,7 +32,7 @@ def ordered(first: ir.Block, blocks: set[ir.Block]) -> list[ir.Block]:
     return list(reversed(found))
 
 
-def certain(blocks: list[ir.Block]) -> Iterator[ir.Block]:
+def certain(blocks: Sequence[ir.Block]) -> Iterator[ir.Block]:
     """Of such blocks, those that no way from the first one to the last one leaves out."""
     numbers = {block: k for k, block in enumerate(blocks)}
     farthest = 0

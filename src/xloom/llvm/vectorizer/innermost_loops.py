@@ -55,7 +55,7 @@ class InnermostLoop:
 
     @cached_property
     def _certain(self) -> set[ir.Block]:
-        return set(certain(list(self.body)))
+        return set(certain(self.body))
 
     def is_certain(self, i: ir.Instruction) -> bool:
         """True of what every iteration does."""

@@ -41,7 +41,7 @@ def _all_of_host(given: Sequence[Any]) -> bool:
 
 
 def _are_plain(tensors: Any) -> bool:
-    """Whether these are a list of the device's tensors, of which nobody wants to see the operators."""
+    """Whether these are a list of the device's tensors, and neither a log, a profiler nor a mode sees operators."""
     profiles = torch._C._autograd._profiler_enabled()  # type: ignore[attr-defined]
     is_watched = log.on or profiles or torch._C._len_torch_dispatch_stack()
     return not is_watched and type(tensors) is list and all(type(each) is XlaTensor for each in tensors)
