@@ -470,6 +470,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.program_sharing_ir.GAIN",
         "cpu.runtime.threads.program_sharing_ir.PROGRAMS",
         "cpu.runtime.threads.program_sharing_ir.REST_NS",
+        "cpu.runtime.threads.program_sharing_ir.REST_RUNS",
         "cpu.runtime.threads.program_sharing_ir.SHORT_NS",
         "cpu.runtime.threads.program_sharing_ir.TIMED_NS",
         "cpu.runtime.threads.program_sharing_ir.TIMED_RUNS",

@@ -13,7 +13,7 @@ BEGIN_RUN, END_RUN = "xloom_begin_run", "xloom_end_run"
 """What programs call; the second gets what the first returned."""
 PROGRAMS = 256
 """Programs that are remembered. Of two with one place, each is found out anew when it follows the other."""
-SHORT_NS = 1_000_000
+SHORT_NS = 5_000_000
 """Programs that take longer are shared: trials would cost more, and lines between caches little."""
 FIRST_RUNS = 24
 """Runs before the first trial, in which steps have theirs, and in which most programs have ended."""
@@ -26,8 +26,8 @@ CLEARLY = 5, 4
 """Times what a program takes shared: if its first runs alone all take longer, the trial is over."""
 GAIN = 31, 32
 """Of the time shared, what running alone must come below."""
-REST_NS = 400_000_000
-"""Rests between trials are twice as long each time, until they take so long."""
+REST_NS, REST_RUNS = 400_000_000, 384
+"""Rests between trials are twice as long each time, until they take so long and so many runs."""
 REACH = 1 << 20
 """Bytes between the frames of a program and of what it calls, at most: stacks of other threads are farther away."""
 
@@ -125,7 +125,9 @@ define internal void @settle(ptr %program, i64 %alone, i64 %time) {{
   %twice = mul i64 %rest, 2
   %lasts = mul i64 %rest, %time
   %is.brief = icmp ult i64 %lasts, {REST_NS}
-  %longer = select i1 %is.brief, i64 %twice, i64 %rest
+  %are.few = icmp ult i64 %rest, {REST_RUNS}
+  %grows = or i1 %is.brief, %are.few
+  %longer = select i1 %grows, i64 %twice, i64 %rest
   store atomic i64 %longer, ptr %rest.place monotonic, align 8
   {_store(str(_SETTLED), "stage", "stage")}
   ret void
