@@ -100,6 +100,10 @@ _own("filter-gradient-7x7", jax.grad(lambda w, x, y: (_conv(_NHWC, feature_group
      normal(9, 9, 1, 64), normal(2, 28, 28, 64), normal(2, 28, 28, 64))  # fmt: skip
 _own("filter-gradient-7", jax.grad(lambda w, x, y: (_conv(_NHWC, feature_group_count=512)(x, w) * y).sum()),
      normal(3, 3, 1, 512), normal(1, 7, 7, 512), normal(1, 7, 7, 512))  # fmt: skip
+_own("filter-gradient-56", jax.grad(lambda w, x, y: (_conv(_NHWC, feature_group_count=96)(x, w) * y).sum()),
+     normal(3, 3, 1, 96), normal(8, 56, 56, 96), normal(8, 56, 56, 96))  # fmt: skip
+_own("filter-gradient-fours", jax.grad(lambda w, x, y: (_conv(_NHWC, feature_group_count=16)(x, w) * y).sum()),
+     normal(3, 3, 4, 64), normal(4, 28, 28, 64), normal(4, 28, 28, 64))  # fmt: skip
 _own("filter-gradient-nchw-14", jax.grad(lambda w, x, y: (_conv(_NCHW, feature_group_count=384)(x, w) * y).sum()),
      normal(384, 1, 3, 3), normal(1, 384, 14, 14), normal(1, 384, 14, 14))  # fmt: skip
 _own("filter-gradient-nchw-7", jax.grad(lambda w, x, y: (_conv(_NCHW, feature_group_count=64)(x, w) * y).sum()),

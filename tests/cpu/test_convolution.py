@@ -172,6 +172,13 @@ BATCH_GROUPS = {
     "depthwise gradient 7x7": ((3, 7, 7, 70), (3, 7, 7, 70), "size=7x7 pad=3_3x3_3", "f01b_i01o->01bf", 70),
     "depthwise gradient 7x7 nchw": ((3, 37, 7, 7), (3, 37, 7, 7), "size=7x7 pad=3_3x3_3", "fb01_io01->fb01", 37),
     "depthwise gradient few": ((2, 28, 28, 37), (2, 28, 28, 37), "size=28x28 pad=1_1x1_1", "f01b_i01o->01bf", 37),
+    "depthwise gradient blocks": (
+        (3, 40, 41, 86), (3, 20, 21, 86), "size=20x21 pad=1_1x1_1 rhs_dilate=2x2", "f01b_i01o->01bf", 86,
+    ),
+    "depthwise gradient 3d": (
+        (2, 6, 7, 8, 40), (2, 6, 7, 8, 40), "size=6x7x8 pad=1_1x1_1x1_1", "f012b_i012o->012bf", 40,
+    ),
+    "depthwise gradient 1d side by side": ((2, 90, 33), (2, 90, 33), "size=90 pad=3_0", "f0b_i0o->0bf", 33),
     "depthwise gradient pieces": (
         (1, 37, 29, 28), (1, 37, 15, 14), "size=15x14 pad=2_2x2_3 rhs_dilate=2x2", "fb01_io01->fb01", 37,
     ),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.cpu.kernels import kernel_of, run_kernel
-from tests.cpu.test_convolution import program
-from xloom.cpu.kernels.convolution import emission, tile_product
+from tests.cpu.test_convolution import check, program
+from xloom.cpu.kernels.convolution import depthwise_filter_gradient, emission, tile_product
 from xloom.cpu.kernels.convolution.window_pointers import SHORT
 from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.hlo.dtype import bf16
@@ -82,6 +82,20 @@ def test_kernels_are_packed_in_vectors(monkeypatch, kernel, window, labels):
     """Whose rows are not adjacent, nor many places of the depth."""
     monkeypatch.setattr(Packing, "_elements", None)
     chosen(monkeypatch, (64, 64, 101), kernel, window, labels)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_gradients_of_depthwise_filters_are_sums_of_shares(monkeypatch, streamed):
+    """Of images that the last cache holds, and of larger ones, whose lines are read once."""
+    plans, gradient = [], emission.depthwise_filter_gradient
+    monkeypatch.setattr(emission, "depthwise_filter_gradient", lambda *rest: (plans.append(rest[1]), gradient(*rest)))
+    if streamed:
+        monkeypatch.setattr(depthwise_filter_gradient, "_STREAMED", 0)
+    dims, groups = (5, 11, 12, 214), ", batch_group_count=214"
+    check(dims, dims, "size=11x12 pad=1_1x1_1", "f01b_i01o->01bf", groups)
+    [plan] = plans
+    assert plan.blocks > 1
+    assert (plan.shares > 6, plan.segment > 1) == (streamed, streamed)
 
 
 @pytest.mark.parametrize("each", [4, pytest.param(16, marks=WIDE)])

@@ -15,8 +15,9 @@ tile_loop.py              the loop over tiles of the output
 window_pointers.py        the loops over a window's taps
 tile_product.py           what a tile multiplies: scalars and vectors of input and filter
 depthwise_adjacent.py     groups of one feature, adjacent in memory
+depthwise_filter_gradient.py   gradients of their filters, whose windows are images
 depthwise.py              groups of one feature in other layouts, or of windows that meet elements often
-correlation.py            gradients of filters, of one feature per group or few
+correlation.py            gradients of filters of few features per group, or of one in other layouts
 input_box.py              copies of the input for these, with a feature per lane
 zeros.py                  NaN where zeros beside the input meet what is not finite
 nan_propagation.py        the function that makes it

@@ -28,14 +28,9 @@ def lines_of(
 ) -> DepthwiseLines | None:
     """How to compute a convolution whose groups fill vectors and are adjacent in all three arrays; None of others."""
     group = problem.group
-    if arithmetic.parts > 1 or not problem.taps or problem.output.size != 1:
+    if arithmetic.parts > 1 or not problem.taps or problem.output.size != 1 or problem.feature.size != 1:
         return None
     if not group.a == group.b == group.c == 1 or group.size < arithmetic.lanes:
-        return None
-    if prod(d.size for d in window) > prod(sum(c.count for c in d.classes) for d in problem.dims):
-        if not is_small(arithmetic, problem, sizes):  # which is read for each of few lines
-            return None
-    elif problem.feature.size != 1:
         return None
     many = group.size >= _MOST_VECTORS * arithmetic.lanes
     vectors = _MOST_VECTORS if many else int(group.size // arithmetic.lanes)

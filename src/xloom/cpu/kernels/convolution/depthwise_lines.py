@@ -16,7 +16,7 @@ from xloom.cpu.kernels.convolution.geometry import Convolution
 from xloom.cpu.kernels.convolution.window_pointers import Loops, WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, rolled, share, spaced
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, rolled, share, spaced
 from xloom.hlo.attributes import Window
 from xloom.llvm.routine import within
 from xloom.llvm.symbolic_dimension import greatest, least
@@ -32,6 +32,10 @@ _LINE = 64
 """Places of an item of a single line, about."""
 _MOST_PRODUCTS = 512
 """Of some places with a line of taps, each of which is an instruction."""
+
+
+TapBlock = tuple[ir.Value, ir.Value]
+"""The first tap of a dimension, and the one after the last."""
 
 
 class DepthwiseLines:
@@ -104,22 +108,39 @@ class DepthwiseLines:
         return int(rows)
 
     def begin(
-        self, b: ir.IRBuilder, arrays: Sequence[Array], pointers: Sequence[ir.Value], apart: Sequence[Any]
+        self,
+        b: ir.IRBuilder,
+        arrays: Sequence[Array],
+        pointers: Sequence[ir.Value],
+        apart: Sequence[Any],
+        *,
+        adds: bool = False,
     ) -> None:
-        """Goes on to emit with a builder, for input, kernel and output, in which vectors lie so far apart."""
-        self._b, self._arrays, self._pointers, self._apart = b, arrays, pointers, apart
+        """Goes on to emit with a builder, for input, kernel and output, in which vectors lie so far apart.
+
+        It `adds` to what the output holds, or writes it.
+        """
+        self._b, self._arrays, self._pointers, self._apart, self._adds = b, arrays, pointers, apart, adds
         self._tall = Sums(b, Tile(self._arithmetic, self._rows, self.beside, self._arithmetic.lanes))
         self._wide = Sums(b, Tile(self._arithmetic, 1, self.beside, self._arithmetic.lanes))
 
-    def line(self, at: Sequence[ir.Value], positions: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+    def line(
+        self,
+        at: Sequence[ir.Value],
+        positions: Sequence[ir.Value],
+        begin: ir.Value,
+        end: ir.Value,
+        block: TapBlock | None = None,
+    ) -> None:
         """Outputs [begin, end) of the line at `positions` of the outer dimensions, of `beside` vectors.
 
-        Elements of the three arrays lie at the offsets `at` and strides of their own from there on.
+        Elements of the three arrays lie at the offsets `at` and strides of their own from there on. With a `block`,
+        only those taps of the first dimension, which is not the last one, nor spread.
         """
         b, feature = self._b, self._problem.feature
         loops: list[Any] = [] if feature.size == 1 else [(feature.size, [feature.a, feature.b])]
         for dim, position in enumerate(positions):
-            at, taps = self._moved(dim, position, at)
+            at, taps = self._moved(dim, position, at, block if dim == 0 else None)
             loops.append(taps)
         if self._has_edges:
             self._pieces(at, loops)
@@ -139,16 +160,16 @@ class DepthwiseLines:
             self._one(at, loops, b.select(b.icmp_signed("<", number, before), b.add(begin, number), after))
 
     def _moved(
-        self, dim: int, position: ir.Value, at: Sequence[ir.Value]
+        self, dim: int, position: ir.Value, at: Sequence[ir.Value], block: TapBlock | None = None
     ) -> tuple[list[ir.Value], tuple[ir.Value, list[Any]]]:
         """The first elements that outputs at a position of a dimension meet, and the loop over its taps."""
         b, d, axis = self._b, self._window[dim], self._problem.taps[dim]
         first = b.add(b.mul(position, i64(d.stride)), i64(-d.padding_low))
         if d.base_dilation == 1:
             spread = i64(d.window_dilation)
-            low = _least_multiple(b, b.neg(first), spread)
-            high = at_most(b, _least_multiple(b, b.sub(i64(self._sizes[dim]), first), spread), d.size)
-            low = b.select(b.icmp_signed("<", low, high), low, high)
+            begin, end = (i64(0), i64(d.size)) if block is None else block
+            low = within(b, _least_multiple(b, b.neg(first), spread), begin, end)
+            high = within(b, _least_multiple(b, b.sub(i64(self._sizes[dim]), first), spread), low, end)
             met = b.add(first, b.mul(low, spread))
             taps, steps = b.sub(high, low), [d.window_dilation * axis.a, axis.b]
         else:
@@ -199,15 +220,17 @@ class DepthwiseLines:
         first = first if d.base_dilation == 1 else b.udiv(first, i64(d.base_dilation))
         moves = b.mul(b.add(first, i64(origin)), i64(axis.a)), i64(0), b.mul(position, i64(axis.c))
         x, w, y = (b.add(p, m) for p, m in zip(at, moves, strict=True))
-        sums.clear(b)
+        array, stride = self._arrays[2], self._apart[2]
+        lines = spaced(b, element_pointer(b, self._pointers[2], array.dtype, y), array.dtype, axis.c)
+        for row in range(self._rows):
+            for v, value in enumerate(self._before(lines(row))):
+                sums.set(b, row, v, value)
 
         def add(pointers: Sequence[ir.Value]) -> None:
             for begin in range(0, d.size, self._taps):
                 self._add(pointers, {k: met[k] for k in range(begin, min(begin + self._taps, d.size))}, origin)
 
         walk_window(b, loops, self._starts(x, w), add)
-        array, stride = self._arrays[2], self._apart[2]
-        lines = spaced(b, element_pointer(b, self._pointers[2], array.dtype, y), array.dtype, axis.c)
         for row in range(self._rows):
             for v in range(self.beside):
                 self._arithmetic.store(b, lines(row), array.dtype, i64(v * stride), sums.get(b, row, v))
@@ -243,7 +266,9 @@ class DepthwiseLines:
         """One output."""
         b, sums = self._b, self._wide
         (x, w, y), inner = self._moved(len(self._window) - 1, position, at)
-        sums.clear(b)
+        to = element_pointer(b, self._pointers[2], self._arrays[2].dtype, y)
+        for v, value in enumerate(self._before(to)):
+            sums.set(b, 0, v, value)
 
         def add(pointers: Sequence[ir.Value]) -> None:
             values, taps = (self._load(number, pointer) for number, pointer in enumerate(pointers))
@@ -252,8 +277,13 @@ class DepthwiseLines:
 
         walk_window(b, [*loops, inner], self._starts(x, w), add)
         for v in range(self.beside):
-            to = b.add(y, i64(v * self._apart[2]))
-            self._arithmetic.store(b, self._pointers[2], self._arrays[2].dtype, to, sums.get(b, 0, v))
+            self._arithmetic.store(b, to, self._arrays[2].dtype, i64(v * self._apart[2]), sums.get(b, 0, v))
+
+    def _before(self, pointer: ir.Value) -> list[Parts]:
+        """What products are added to, at a pointer to elements of the output."""
+        if self._adds:
+            return self._load(2, pointer)
+        return [self._arithmetic.zero(self._arithmetic.lanes)] * self.beside
 
     def _starts(self, x: ir.Value, w: ir.Value) -> list[WindowPointer]:
         pairs = zip(self._arrays, self._pointers, (x, w), strict=False)

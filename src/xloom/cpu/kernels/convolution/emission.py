@@ -11,6 +11,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.correlation import correlate, correlation_of
 from xloom.cpu.kernels.convolution.depthwise import depthwise, plan_of
 from xloom.cpu.kernels.convolution.depthwise_adjacent import depthwise_adjacent, lines_of
+from xloom.cpu.kernels.convolution.depthwise_filter_gradient import depthwise_filter_gradient, filter_gradient_of
 from xloom.cpu.kernels.convolution.depthwise_planes import depthwise_planes, planes_of
 from xloom.cpu.kernels.convolution.edges import edges_of
 from xloom.cpu.kernels.convolution.filter_lines import filter_in_lines, in_lines
@@ -271,7 +272,10 @@ def _across_groups(
     """Emits a convolution of few features a group, in vectors across groups; False where it is another."""
     window = instruction["window"]
     x, w, sums = arrays
-    if lines := lines_of(arithmetic, problem, window, sizes):
+    if gradient := filter_gradient_of(arithmetic, problem, window, sizes):
+        strategy_chosen("a sum of blocks of images for each tap", "groups have a feature each, side by side")
+        depthwise_filter_gradient(kernel, gradient, problem, x, w, sums)
+    elif lines := lines_of(arithmetic, problem, window, sizes):
         strategy_chosen(
             "a feature a group, groups side by side in vectors", "features lie together, and windows are small"
         )
