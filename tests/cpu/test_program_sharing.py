@@ -9,6 +9,7 @@ import pytest
 
 from xloom.cpu.runtime.threads.code import pinned_code
 from xloom.cpu.runtime.threads.program_sharing_ir import (
+    BEGIN_PASS,
     BEGIN_RUN,
     END_RUN,
     FIRST_RUNS,
@@ -40,21 +41,52 @@ define i32 @run(ptr %main, i64 %shared, i64 %alone) {{
   store i64 %to, ptr @clock
   call void @{END_RUN}(ptr %main, i64 %begun)
   %word = zext i1 %is.alone to i32
-  %is.timed = icmp ne i64 %begun, 0
+  %is.timed = icmp ugt i64 %begun, 1
   %mark = select i1 %is.timed, i32 2, i32 0
   %found = or i32 %word, %mark
   ret i32 %found
 }}
 """
+_PASS = f"""
+define i32 @run_pass(ptr %main, ptr %loop, i64 %shared, i64 %alone) {{
+  %run = call i64 @{BEGIN_RUN}(ptr %main)
+  %begun = call i64 @{BEGIN_PASS}(ptr %loop)
+  %is.alone = call i1 @runs_alone()
+  %taken = select i1 %is.alone, i64 %alone, i64 %shared
+  %from = load i64, ptr @clock
+  %to = add i64 %from, %taken
+  store i64 %to, ptr @clock
+  call void @{END_RUN}(ptr %loop, i64 %begun)
+  %is.still = call i1 @runs_alone()
+  call void @{END_RUN}(ptr %main, i64 %run)
+  %pass = zext i1 %is.alone to i32
+  %still = select i1 %is.still, i32 2, i32 0
+  %found = or i32 %pass, %still
+  ret i32 %found
+}}
+"""
 Run = Callable[[int, int, int], int]
+RunPass = Callable[[int, int, int, int], int]
+
+
+def prepared(name: str) -> int:
+    """The address of a function of a module of its own."""
+    code, prepare = pinned_code(sharing_ir() + program_sharing_ir(True) + _RUN + _PASS, (name, "prepare"))
+    ctypes.CFUNCTYPE(None)(prepare)()
+    return code
 
 
 @pytest.fixture(scope="module")
 def run() -> Run:
     """Runs program `number`, which takes so many nanoseconds shared and alone: 1 if it is alone, 2 if it is timed."""
-    code, prepare = pinned_code(sharing_ir() + program_sharing_ir(True) + _RUN, ("run", "prepare"))
-    ctypes.CFUNCTYPE(None)(prepare)()
-    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(code)
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(prepared("run"))
+
+
+@pytest.fixture(scope="module")
+def run_pass() -> RunPass:
+    """Runs a program with a pass of a loop, both by number: 1 if the pass is alone, 2 if the program is, after it."""
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    return kind(prepared("run_pass"))
 
 
 def settled(run: Run, number: int, shared: int, alone: int) -> int:
@@ -99,3 +131,10 @@ def test_one_slow_run_decides_nothing(run: Run) -> None:
     times = iter([100_000] * 30 + [90_000_000] + [100_000] * 10_000)
     found = [run(11, next(times), 110_000) for _ in range(10_000)]
     assert found[-1] == 0
+
+
+def test_a_pass_runs_as_it_takes_less_time_and_ends_no_run(run_pass: RunPass) -> None:
+    found = [run_pass(3, 4, 20_000, 10_000) for _ in range(10_000)]
+    assert set(found) == {0, 1, 3}  # 2 would be one that is shared in a program that is not
+    assert found[-1] & 1
+    assert [run_pass(5, 6, 10_000, 20_000) for _ in range(10_000)][-1] == 0

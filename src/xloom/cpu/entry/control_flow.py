@@ -47,7 +47,7 @@ def while_loop(entry: EntryBuilder, schedule: ScheduledComputation, instruction:
             yield entry.emit_schedule(condition)
         b.cbranch(_predicate(entry, condition.root[0]), inside, done)
         b.position_at_end(inside)
-        with entry.recorded() as thunks:
+        with entry.recorded() as thunks, entry.timed_pass(inside):
             yield entry.emit_schedule(body, repeated=True)
             news = zip(states, body.root, strict=True)
             entry.copies([(state, allocations[value]) for state, value in news if state not in exchanged])

@@ -50,7 +50,7 @@ from xloom.cpu.kernel_modules.sharing import KernelCode, KernelModules
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.kernels.call_rules import call_rule
 from xloom.cpu.loops.lowering import Lowering
-from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_RUN, END_RUN
+from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_PASS, BEGIN_RUN, END_RUN
 from xloom.cpu.runtime.threads.rendezvous_ir import rendezvous_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
@@ -73,6 +73,8 @@ ALL_NESTS = 512
 """So many at most in all."""
 STACK_POINTERS = 1 << 16
 """In tables on the stack, at most: a thread's stack ends without warning."""
+_BEGIN, _END = ir.FunctionType(I64, [POINTER]), ir.FunctionType(VOID, [POINTER, I64])
+"""Types of what says when runs and passes begin and end."""
 
 
 class EntryBuilder:
@@ -101,6 +103,7 @@ class EntryBuilder:
         """Around the computation whose thunks are emitted."""
         self._table_pointers = 0
         """In all tables of kernels."""
+        self._timed_loops = 0
         self._depth = 0
         """Computations around a thunk, those of branches as well."""
         function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), f"{MAIN}.body")
@@ -160,11 +163,26 @@ class EntryBuilder:
 
     def _time_runs(self) -> None:
         """Says when runs begin and end, where threads share steps and no other device is waited for."""
-        if not self.horizontal_fusion.shares or self.program.collectives:
-            return
-        with self.b.goto_block(self.function.entry_basic_block):
-            begun = self.b.call(self.declared(BEGIN_RUN, ir.FunctionType(I64, [POINTER])), [self.function])
-        self.b.call(self.declared(END_RUN, ir.FunctionType(VOID, [POINTER, I64])), [self.function, begun])
+        if self.horizontal_fusion.shares and not self.program.collectives:
+            with self.b.goto_block(self.function.entry_basic_block):
+                begun = self.b.call(self.declared(BEGIN_RUN, _BEGIN), [self.function])
+            self.b.call(self.declared(END_RUN, _END), [self.function, begun])
+
+    @contextmanager
+    def timed_pass(self, first: ir.Block) -> Iterator[None]:
+        """Says when passes of a loop begin and end, whose `first` block is empty, where threads share steps of them."""
+        b, before = self.b, self.horizontal_fusion.shares
+        self.horizontal_fusion.shares = False
+        yield
+        if self.horizontal_fusion.shares and not self.program.collectives:
+            self._timed_loops += 1
+            last = b.block
+            b.position_at_start(first)
+            loop = b.gep(self.function, [I64(self._timed_loops)], source_etype=I8)
+            begun = b.call(self.declared(BEGIN_PASS, _BEGIN), [loop])
+            b.position_at_end(last)
+            b.call(self.declared(END_RUN, _END), [loop, begun])
+        self.horizontal_fusion.shares |= before
 
     # -- memory
     def pointer(self, allocation: BufferAllocation) -> ir.Value:

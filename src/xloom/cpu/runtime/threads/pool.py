@@ -12,7 +12,7 @@ from xloom.cpu.runtime.threads.host_ir import host_ir
 from xloom.cpu.runtime.threads.interrupts import Interrupts
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL, WORDS, call_python_ir, poll_ir
 from xloom.cpu.runtime.threads.pool_ir import pool_ir
-from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_RUN, END_RUN
+from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_PASS, BEGIN_RUN, END_RUN
 from xloom.cpu.runtime.threads.team_ir import RUN_IN_TEAM
 from xloom.thread_count import processor_count, thread_count
 
@@ -24,7 +24,7 @@ SPIN_NS = 50_000
 POLL_NS = 200_000_000
 
 PARALLEL_FOR = "xloom_parallel_for"
-_CALLED = (PARALLEL_FOR, BEGIN_RUN, END_RUN, POLL, CALL_PYTHON, RUN_IN_TEAM)
+_CALLED = (PARALLEL_FOR, BEGIN_RUN, BEGIN_PASS, END_RUN, POLL, CALL_PYTHON, RUN_IN_TEAM)
 
 _creating = threading.Lock()
 _pool: ThreadPool | None = None

@@ -1,16 +1,17 @@
-"""LLVM IR that finds out which short programs one thread does faster as a whole.
+"""LLVM IR that finds out which short programs, and passes of loops, one thread does faster as a whole.
 
 A step that two threads share leaves half of what it writes in the other core's cache, from where each line takes longer
 than its own thread saved, if a step that one thread does reads it next: a sort, a scatter, small factors. The trials of
-steps see none of it. So short programs are timed both ways, too, now and again.
+steps see none of it; where cores are far apart, those of a loop find that each waits for the others. So short programs
+are timed both ways, too, now and again, and short passes of a loop are as programs are.
 """
 
 from __future__ import annotations
 
 from xloom.cpu.runtime.threads.record_ir import Record
 
-BEGIN_RUN, END_RUN = "xloom_begin_run", "xloom_end_run"
-"""What programs call; the second gets what the first returned."""
+BEGIN_RUN, BEGIN_PASS, END_RUN = "xloom_begin_run", "xloom_begin_pass", "xloom_end_run"
+"""What programs call, and passes of their loops; the last gets what the first returned."""
 PROGRAMS = 256
 """Programs that are remembered. Of two with one place, each is found out anew when it follows the other."""
 SHORT_NS = 5_000_000
@@ -205,7 +206,7 @@ some:
   ret i1 %is.near
 }}
 
-; A run of a program begins; returns the time if it is one of a trial, otherwise 0.
+; A run of a program begins; returns the time if it is one of a trial, otherwise 0, or 1 more where one thread does it.
 define i64 @{BEGIN_RUN}(ptr %main) {{
   %limit = load atomic i64, ptr @limit monotonic, align 8
   %several = icmp ugt i64 %limit, 1
@@ -224,20 +225,41 @@ look:
   %frame = call ptr @llvm.frameaddress.p0(i32 0)
   %mark = select i1 %is.alone, ptr %frame, ptr null
   store atomic ptr %mark, ptr @lonely monotonic, align 8
-  br i1 %is.timed, label %time, label %leave
+  %bit = zext i1 %is.alone to i64
+  br i1 %is.timed, label %time, label %known
+known:
+  ret i64 %bit
 time:
   %now = call i64 @now()
-  ret i64 %now
+  %even = and i64 %now, -2
+  %begun = or i64 %even, %bit
+  ret i64 %begun
 }}
 
-; A run of a program ends that began at that time.
-define void @{END_RUN}(ptr %main, i64 %began) {{
+; A pass of a loop begins, of a run that one thread does or not.
+define i64 @{BEGIN_PASS}(ptr %loop) {{
+  %is.alone = call i1 @runs_alone()
+  br i1 %is.alone, label %leave, label %begin
+leave:
+  ret i64 0
+begin:
+  %begun = call i64 @{BEGIN_RUN}(ptr %loop)
+  ret i64 %begun
+}}
+
+; A run of a program ends, or a pass, of which that was said when it began.
+define void @{END_RUN}(ptr %main, i64 %begun) {{
+  %bit = trunc i64 %begun to i1
+  br i1 %bit, label %forget, label %look
+forget:
   store atomic ptr null, ptr @lonely monotonic, align 8
-  %is.timed = icmp ne i64 %began, 0
+  br label %look
+look:
+  %is.timed = icmp ugt i64 %begun, 1
   br i1 %is.timed, label %note, label %leave
 note:
   %to = call i64 @now()
-  %time = sub i64 %to, %began
+  %time = sub i64 %to, %begun
   %program = call ptr @program(ptr %main)
   call void @note_run(ptr %program, i64 %time)
   br label %leave
