@@ -27,6 +27,8 @@ def both(function, *tensors):
         lambda **o: torch.arange(1, 9, 2, **o),
         lambda **o: torch.linspace(0, 1, 5, **o),
         lambda **o: torch.eye(3, **o),
+        lambda **o: torch.tril_indices(3, 4, 1, **o),
+        lambda **o: torch.triu_indices(4, 3, **o),
         lambda **o: torch.tensor([[1.5, 2.0]], **o),
         lambda **o: torch.empty(3, **o).zero_(),
         lambda **o: torch.tril(torch.ones(3, 3, **o)),

@@ -90,6 +90,29 @@ def test_optimisers(make, options, monkeypatch):
     torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [(torch.optim.SGD, {"momentum": 0.9}), (torch.optim.AdamW, {"amsgrad": True}), (torch.optim.Adagrad, {})],
+    ids=lambda v: v.__name__ if isinstance(v, type) else "",
+)
+@pytest.mark.parametrize("scale", [None, 8.0])
+def test_fused_steps_unscale_gradients_and_skip_infinite_ones(make, options, scale):
+    found = []
+    for device in ("cpu", "xla"):
+        weight = torch.linspace(-1, 2, 6).to(device).requires_grad_()
+        optimizer = make([weight], lr=0.1, fused=True, **options)
+        optimizer.grad_scale = None if scale is None else torch.tensor(scale, device=device)
+        for step in range(4):
+            optimizer.zero_grad()
+            (weight**4).sum().backward()
+            optimizer.found_inf = torch.tensor(float(step == 2), device=device)
+            optimizer.step()
+        assert weight.grad is not None
+        state = [each for each in optimizer.state[weight].values() if isinstance(each, torch.Tensor)]
+        found.append([each.detach().cpu() for each in (weight, weight.grad, *state)])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
 def test_a_changing_learning_rate_is_the_same_program():
     weight = torch.ones(4).to("xla").requires_grad_()
     optimizer = torch.optim.SGD([weight], lr=0.1)

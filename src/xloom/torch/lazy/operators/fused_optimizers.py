@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
 from xloom.torch.lazy.recording.record import Recorder
@@ -105,6 +104,23 @@ def _adagrad(m: _Arithmetic, given: Sequence[Any], o: Options) -> list[Instructi
     return [m.minus(parameter, step), total]
 
 
+def _scaled(m: _Arithmetic, given: Sequence[Any], o: Options, update: Update) -> list[Instruction]:
+    """An update by a gradient times `grad_scale`, written back without it; where `found_inf` is 1 nothing changes."""
+    g, scale, infinite = m.g, o.get("grad_scale"), o.get("found_inf")
+    before = list(given)
+    if scale is not None:
+        given = [given[0], m.over(given[1], g.reshape_to(scale, ())), *given[2:]]
+    else:
+        del before[1]
+    after = update(m, given, o)
+    if scale is not None:
+        after.insert(1, g.cast(given[1], before[1].shape.dtype))
+    if infinite is None:
+        return after
+    skips = g.compare(g.reshape_to(infinite, ()), g.full((), 1, infinite.shape.dtype), direction="EQ")
+    return [g.select(g.expand(skips, new.shape.dims), old, new) for old, new in zip(before, after, strict=False)]
+
+
 def _register(packet: Any, update: Update, written: int) -> None:
     """Of the operator's lists, the first `written` are written to, but for the second one: the gradients."""
     for op in (packet.default, packet.tensor_lr):
@@ -116,21 +132,17 @@ def _handler(op: Any, update: Update, written: int) -> Callable[..., Any]:
         columns = [column for column in args if column]
         out: list[Any] = []
         for row in zip(*columns, strict=True):
-            out.extend(update(_Arithmetic(g, row[0]), row, kwargs))
+            out.extend(_scaled(_Arithmetic(g, row[0]), row, kwargs, update))
         return out
 
     recorder = Recorder(op, emit)
     recorder.hoists_by_name = _RATES
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> None:
-        options = dict(kwargs or {})
-        for name in ("grad_scale", "found_inf"):
-            if options.pop(name, None) is not None:
-                raise UnsupportedError(
-                    f"{op} with {name}", hint="unscale gradients before the step, or use fused=False"
-                )
+        options = {name: each for name, each in (kwargs or {}).items() if each is not None}
         values = iter(recorder.record(args, options))
-        targets = [column for column in (args[0], *args[2:written]) if column]
+        gradients = [args[1]] if "grad_scale" in options else []
+        targets = [column for column in (args[0], *gradients, *args[2:written]) if column]
         for row in zip(*targets, strict=True):
             for target in row:
                 target._alias.write(next(values))

@@ -1,4 +1,6 @@
-"""Ranges as one operator: torch would write them into new memory, whose size is another one first."""
+"""Ranges and indices of triangles as one operator: torch writes the former into new memory, and has the latter for
+devices of its own alone.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ aten = torch.ops.aten
 
 def register(library: torch.library.Library) -> None:
     """Registers the kernels."""
-    for op in (aten.arange.default, aten.arange.start, aten.arange.start_step):
+    ranges = (aten.arange.default, aten.arange.start, aten.arange.start_step)
+    for op in (*ranges, aten.tril_indices.default, aten.triu_indices.default):
         library.impl(op._schema.name.removeprefix("aten::") + _overload(op), _kernel(op), "PrivateUse1")
 
 
@@ -27,8 +30,8 @@ def _kernel(op: Any) -> Any:
     run = lowered(op)
     assert run is not None
 
-    def arange(*bounds: Any, dtype: Any = None, device: Any = None, **options: Any) -> torch.Tensor:
+    def kernel(*bounds: Any, dtype: Any = None, device: Any = None, **options: Any) -> torch.Tensor:
         device_module.check(device)
         return run(bounds, {"dtype": dtype})
 
-    return arange
+    return kernel
