@@ -340,6 +340,24 @@ def test_linear_has_derivatives_in_forward_mode():
     assert METRICS.operators == before + 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("zero_points", [torch.int32, torch.float32])
+def test_rounding_to_quantised_types(dtype, zero_points):
+    """Of ties, of what is out of the type, and of what is a half step away from a place that is no integer."""
+
+    def rounded(x):
+        steps, places = torch.tensor([0.1, 0.3, 0.5, 0.7]), torch.tensor([0, 2.5, 3, 5]).to(zero_points)
+        steps, places = steps.to(x.device), places.to(x.device)
+        return [
+            torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -20, 17),
+            torch.fake_quantize_per_tensor_affine(x, steps[1], places[2].int(), 0, 255),
+            torch.fake_quantize_per_channel_affine(x, steps, places, 1, -8, 7),
+        ]
+
+    x = torch.cat([normal(40) * 3, torch.tensor([0.05, -0.15, 0.25, 100])]).reshape(11, 4)
+    assert_as_on_cpu(rounded, x.to(dtype).requires_grad_(), tolerance=0)
+
+
 @pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
 def test_gradients_of_mean_losses_of_nothing(loss):
     assert_as_on_cpu(loss, normal(0, 3).requires_grad_(), normal(0, 3))

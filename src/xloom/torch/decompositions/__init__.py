@@ -13,6 +13,7 @@ from xloom.torch.lowering.registry import has_lowering
 FAMILIES = (
     "elementwise",
     "embedding_bag",
+    "fake_quantization",
     "foreach",
     "fractional_pooling",
     "grid_sampler",

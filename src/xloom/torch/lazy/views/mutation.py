@@ -9,6 +9,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from xloom.hlo.instruction import Instruction
+from xloom.torch.decompositions import decompositions
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.lazy.operators.checking import check, check_once
 from xloom.torch.lazy.recording.operation import apply
@@ -141,8 +142,8 @@ def _reshaped(g: Graph, value: Instruction, dims: tuple[int, ...]) -> Instructio
 def _by_functional(op: Any) -> Handler | None:
     """For operators such as rrelu_with_noise, of which torch has a form that returns what is written beside results."""
     packet = getattr(torch.ops.aten, op._schema.name.removeprefix("aten::") + "_functional", None)
-    if packet is None:
-        return None
+    if packet is None or not (has_lowering(packet.default) or packet.default in decompositions()):
+        return None  # torch's kernel of that form calls this operator
     written = [k for k, a in enumerate(op._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
