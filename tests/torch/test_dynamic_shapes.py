@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
+import xloom as xl
 from xloom.torch import metrics
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.dynamic_graph import changes_with
+from xloom.torch.fx_graph import translate
 from xloom.torch.size_bounds import SMALLEST_OF_FEW, bound_of, samples_of
 
 SIZES = (9, 10, 13, 16)
@@ -263,3 +266,15 @@ def test_bounds_of_programs_that_compute_little_are_further_apart():
     for bound in bounds:
         sizes = samples_of(bound, SMALLEST_OF_FEW)
         assert len(set(sizes)) == 3 and all(bound_of(s, SMALLEST_OF_FEW) == bound for s in sizes)
+
+
+def test_strides_that_a_graph_asks_for_are_those_of_torch():
+    """Of tensors whose memory is made in the graph: backward graphs are given such numbers."""
+
+    def scaled(x):
+        return x * torch.ops.aten.sym_stride.int(torch.cat([x, x], 1), 0)
+
+    graph = make_fx(scaled, tracing_mode="symbolic")(torch.ones(3, 5))
+    assert "sym_stride" in str(graph.graph)
+    module = translate(graph, [torch.ones(4, 6)]).module
+    assert xl.evaluate(module, np.ones((4, 6), np.float32))[0].tolist() == [[12.0] * 6] * 4

@@ -212,6 +212,8 @@ class _Translator:
     def _lowered(self, node: Node, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten.sym_size.int:
             return args[0].shape.dims[args[1]]
+        if target is torch.ops.aten.sym_stride.int and (stride := self.known(node)) is not None:
+            return stride  # as torch lays the tensor out
         on_host = host_fallback.is_host_call(target)
         if on_host or isinstance(target, torch._ops.OpOverload) or target in HIGHER_ORDER:
             self.g.metadata, self.g.read = _metadata(node), _results_read(node)
