@@ -3,7 +3,9 @@
 To each peer goes a header, which says what the message is for. Small operands are in the same message; larger ones
 follow at once as far as MPI takes them before anybody asks, others when the header of the peer has come. Nothing is
 received as data before that fits: processes that run different programs notice before. Once they have seen in a run
-that they run the same, who only sends does not wait for headers each time. All calls return at once.
+that they run the same, who only sends does not wait for headers each time, nor at the end of the run: the first
+exchange of the next one shows whether the other side is still there, and would tell no more of this one, whose results
+do not depend on it. All calls return at once.
 """
 
 from __future__ import annotations
@@ -72,6 +74,15 @@ define internal i64 @is_answered(ptr %run, ptr %peer) {{
   %answered.place = getelementptr i8, ptr %peer, i64 {PEER.offset("is_answered")}
   store i64 %answered, ptr %answered.place
   ret i64 %answered
+}}
+
+; Does a message come from a peer in this exchange, once `is_answered` has been asked?
+define internal i1 @does_hear(ptr %peer) {{
+{field("is.answered", "peer", PEER, "is_answered")}
+{field("received.bytes", "peer", PEER, "received_bytes")}
+  %comes = or i64 %is.answered, %received.bytes
+  %does = icmp ne i64 %comes, 0
+  ret i1 %does
 }}
 
 ; A request that is over, in place of a message that does not go.
@@ -161,15 +172,13 @@ first:
 {field("p.sent", "p", PEER, "sent", "ptr")}
 {field("p.num.sent", "p", PEER, "num_sent")}
 {field("p.sent.bytes", "p", PEER, "sent_bytes")}
-{field("p.received.bytes", "p", PEER, "received_bytes")}
 {field("p.full.header", "p", PEER, "header_bytes")}
   %in = getelementptr i8, ptr %memory, i64 %p.in
   %out = getelementptr i8, ptr %memory, i64 %p.out
   %p.answered = call i64 @is_answered(ptr %run, ptr %p)
   %p.is.answered = icmp ne i64 %p.answered, 0
   %p.header = select i1 %p.is.answered, i64 %p.full.header, i64 {HEADER.size}
-  %p.gives = or i64 %p.answered, %p.received.bytes
-  %p.hears = icmp ne i64 %p.gives, 0
+  %p.hears = call i1 @does_hear(ptr %p)
   br i1 %p.hears, label %hear, label %hear.none
 hear.none:
   %n.none = call i64 @post_none(ptr %requests, i64 %n)
@@ -255,8 +264,7 @@ answer:
   %a.twice = shl i64 %a, 1
   %a.request = getelementptr ptr, ptr %requests, i64 %a.twice
 {field("q.answered", "q", PEER, "is_answered")}
-  %q.gives = or i64 %q.answered, %q.received.bytes
-  %q.hears = icmp ne i64 %q.gives, 0
+  %q.hears = call i1 @does_hear(ptr %q)
   br i1 %q.hears, label %wait, label %await.sent
 wait:
   %waiting = call i64 @wait_for(ptr %run, ptr %record, ptr %a.request, ptr %start, i64 {YIELDING})
