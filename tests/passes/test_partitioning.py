@@ -178,3 +178,16 @@ def test_a_program_without_results_has_no_sharding_of_them():
     SpmdPartitioning().run(module)
     verify(module)
     assert module.entry.root.sharding is None
+
+
+def test_arrays_without_elements_keep_their_shardings():
+    """JAX asks what a result's is, and refuses another than that it has asked for."""
+    cut = "sharding={devices=[8,1]<=[8]}"
+    module = parse(
+        f"HloModule m, num_partitions=8 ENTRY e {{ p = f32[0,3] parameter(0), {cut} ROOT r = f32[0,3] negate(p), {cut} }}"
+    )
+    SpmdPartitioning().run(module)
+    verify(module)
+    for each in (module.entry.parameters[0], module.entry.root):
+        assert each.shape.dims == (0, 3)
+        assert each.sharding == parse_sharding(Cursor("{devices=[8,1]0,1,2,3,4,5,6,7}"))

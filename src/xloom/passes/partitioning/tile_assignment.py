@@ -68,7 +68,7 @@ class Tiles:
         for size, factors in zip(dims, self.dims, strict=True):
             own: list[Factor] = []
             for factor in factors:
-                if factor in seen or not size or size % (extent(own) * factor.size):
+                if factor in seen or size % (extent(own) * factor.size):
                     break
                 own.append(factor)
                 seen.add(factor)
