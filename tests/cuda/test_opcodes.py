@@ -16,9 +16,9 @@ from xloom.cuda.lower import lowered
 from xloom.cuda.ptx import ptx_of
 from xloom.cuda.ptxas import assembled, tool
 from xloom.errors import LoweringError
+from xloom.hlo.dynamic_sizes import has_dynamic
 from xloom.hlo.opcodes import OPCODES
 from xloom.llvm.target import target_named
-from xloom.passes.dynamic_padding import has_dynamic
 
 REFUSED = {
     *("infeed", "outfeed", "send", "send-done", "recv", "recv-done"),  # wait for the host

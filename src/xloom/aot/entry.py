@@ -14,10 +14,10 @@ from xloom.cpu.machine_code import serialized
 from xloom.cpu.runtime.serialized_executable import SerializedExecutable
 from xloom.cpu.runtime.spmd_executable import is_spmd
 from xloom.errors import LoweringError
+from xloom.hlo.dynamic_sizes import has_dynamic
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target
-from xloom.passes.dynamic_padding import has_dynamic
 
 _NAMES = {version: abi for abi, version in ABIS.items()}
 _OF_PYTHON = ("infeed", "outfeed", "send", "recv", "send-done", "recv-done")

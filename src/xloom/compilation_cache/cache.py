@@ -242,7 +242,8 @@ def version() -> str:
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=lambda e: e.name):
                 if entry.is_dir():
-                    folders.append(entry.path)
+                    if entry.name != "__pycache__":  # as many files again, none of which is a source
+                        folders.append(entry.path)
                 elif entry.name.endswith(".py"):
                     status = entry.stat()
                     stamps.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")

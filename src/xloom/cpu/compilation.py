@@ -2,55 +2,45 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xloom import checks, trace
 from xloom.calls.sanitizer import active
-from xloom.checks import NotCheckedWarning
 from xloom.compilation_cache import cache, first_maker
 from xloom.cpu.constant_arrays import constant_arrays
 from xloom.cpu.custom_calls import native_call
 from xloom.cpu.entry.timed_twin import TimedTwin
 from xloom.cpu.kept_programs import found, image_of, keep_key, linked
-from xloom.cpu.runtime.checked_executable import CheckedExecutable, checked
-from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable, checked_spmd
-from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds
 from xloom.cpu.runtime.executable import Executable
-from xloom.cpu.runtime.interpreted_checks import InterpretedChecks
 from xloom.cpu.runtime.sanitized_executable import CallingExecutable, GuardedExecutable
 from xloom.cpu.runtime.serialized_executable import LinkedExecutable, SerializedExecutable
 from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.errors import LoweringError
-from xloom.hlo.expanded_size import overgrown_call
+from xloom.hlo.dynamic_sizes import has_dynamic
 from xloom.hlo.lazy_module import identity_of
 from xloom.hlo.module import Module
-from xloom.hlo.verify.module import verify
 from xloom.llvm.target import Target
-from xloom.passes.dynamic_padding import has_dynamic
-from xloom.passes.effects import Effects
 
 if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
     from xloom.cpu.entry.profiling import TimedExecutable
+    from xloom.cpu.runtime.checked_executable import CheckedExecutable
+    from xloom.cpu.runtime.checked_spmd_executable import CheckedSpmdExecutable
+    from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 
 
 def compiled(
     module: Module, target: Target, wanted: Collection[str]
 ) -> Executable | DynamicExecutable | CheckedExecutable | CheckedSpmdExecutable:
     """Native code for `module`, whose runs are checked for what is `wanted`. See `xloom.cpu.compile.compile`."""
-    if wanted and not has_dynamic(module) and overgrown_call(module.entry) is None:
-        verify(module)
-        return (checked_spmd if is_spmd(module) else checked)(module, wanted, partial(_compiled, target=target))
-    executable = _compiled(module, target)
-    if wanted and isinstance(executable, DynamicExecutable) and not Effects().of_computation(module.entry):
-        return InterpretedChecks(executable, wanted)
-    if wanted:
-        why = "has arrays of dynamic size, and effects or several devices" if has_dynamic(module) else "is too large"
-        warnings.warn(f"{module.name} is not checked for {', '.join(sorted(wanted))}: it {why}", NotCheckedWarning, 3)
-    return executable
+    make = partial(_compiled, target=target)
+    if not wanted:
+        return make(module)
+    from xloom.cpu.checked_compilation import checked  # here: it loads much, and few programs are checked
+
+    return checked(module, wanted, make)
 
 
 def _compiled(module: Module, target: Target) -> Any:
@@ -63,6 +53,8 @@ def _compiled(module: Module, target: Target) -> Any:
         )
     identity = identity_of(module)
     if has_dynamic(module):
+        from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable, padded_to_bounds  # here: few programs are
+
         padded, differs = padded_to_bounds(module)
         executable = _compiled(padded, target)
         return DynamicExecutable(module, executable) if differs else executable

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import s32
+from xloom.hlo.dynamic_sizes import OF_SIZES, has_dynamic
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
@@ -50,14 +51,6 @@ class DynamicPadding(Pass):
     def result(self, before: Module, value: Value) -> Value:
         """Cut to its sizes."""
         return cut(value, before.entry.root.shape)
-
-
-_OF_SIZES = frozenset({"set-dimension-size", "get-dimension-size"})
-
-
-def has_dynamic(module: Module) -> bool:
-    """True when there is something for the pass to do."""
-    return any(i.shape.is_dynamic or i.opcode in _OF_SIZES for i in module.instructions)
 
 
 def reachable(entry: Computation) -> set[Computation]:
@@ -123,7 +116,7 @@ class _Rewriter:
 
     def instruction(self, old: Instruction, operands: Sequence[Padded], emit: Emitter) -> Padded:
         """The static form of one instruction."""
-        dynamic = old.shape.is_dynamic or old.opcode in _OF_SIZES or any(o.sizes for o in operands)
+        dynamic = old.shape.is_dynamic or old.opcode in OF_SIZES or any(o.sizes for o in operands)
         if not dynamic and not any(c for c in old.called_computations if _has_dynamic(c)):
             return Padded(emit.clone(old, [o.value for o in operands]), {})
         if old.opcode == "while":

@@ -179,7 +179,7 @@ class CpuCompiler(Compiler):
     def optimized(self, module: Module) -> Module:
         """As it is planned; one with arrays of dynamic size as it was."""
         from xloom.cpu.prepare import prepared  # which loads the compiler
-        from xloom.passes.dynamic_padding import has_dynamic
+        from xloom.hlo.dynamic_sizes import has_dynamic
 
         return module if has_dynamic(module) else prepared(module)
 

@@ -25,10 +25,10 @@ from xloom.cuda.run_time.images import image_of
 from xloom.cuda.run_time.meeting import Meeting
 from xloom.cuda.run_time.memory import Lent
 from xloom.errors import UnsupportedError
+from xloom.hlo.dynamic_sizes import has_dynamic
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.nested_values import arrays, nested, with_each
-from xloom.passes.dynamic_padding import has_dynamic
 from xloom.pjrt.compiler import Compiler, Launch, Program
 from xloom.pjrt.error import as_pjrt
 

@@ -11,9 +11,9 @@ import xloom
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cuda.emulator.executable import EmulatedExecutable, emulated
 from xloom.cuda.prepare import prepared
+from xloom.hlo.dynamic_sizes import has_dynamic
 from xloom.hlo.module import Module
 from xloom.llvm.target import target_named
-from xloom.passes.dynamic_padding import has_dynamic
 from xloom.pjrt.compiler import Compiler, Launch
 
 

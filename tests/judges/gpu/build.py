@@ -16,10 +16,10 @@ from xloom.cpu.runtime.dynamic_shapes import padded_to_bounds
 from xloom.cuda.kernel import DeviceKernel
 from xloom.cuda.lower import lowered
 from xloom.errors import LoweringError, XloomError
+from xloom.hlo.dynamic_sizes import has_dynamic
 from xloom.hlo.module import Module
 from xloom.interpreter.bounds import bounds
 from xloom.llvm.target import Target
-from xloom.passes.dynamic_padding import has_dynamic
 
 
 def build(folder: Path, target: Target, sources: Collection[str], share: float, assembles: bool) -> Counter[str]:

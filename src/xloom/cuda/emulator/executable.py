@@ -20,11 +20,11 @@ from xloom.cuda.lower import lowered
 from xloom.cuda.program import Branch, Call, Copy, CountedLoop, DeviceProgram, Launch, Loop, Step
 from xloom.cuda.run_time.custom_calls import perform
 from xloom.errors import LoweringError, UnsupportedError
+from xloom.hlo.dynamic_sizes import has_dynamic
 from xloom.hlo.module import Module
 from xloom.interpreter.nested_values import arrays, nested
 from xloom.interpreter.values import from_argument, miscounted
 from xloom.llvm.target import Target, target_named
-from xloom.passes.dynamic_padding import has_dynamic
 
 _kernels: dict[tuple[DeviceKernel, Target, bool], EmulatedKernel] = {}
 """Those of all programs: equal kernels are made once."""
