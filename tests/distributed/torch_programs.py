@@ -158,17 +158,20 @@ def exchanges():
 
 def between_two():
     rank = dist.get_rank()
-    x, y = numbers((3, 4), torch.bfloat16).to("xla"), torch.zeros(3, 4, dtype=torch.bfloat16, device="xla")
-    works = [dist.irecv(y, 1 - rank), dist.isend(x + 1, 1 - rank)]
+    x, y, turned = (each.to("xla") for each in (numbers((3, 4), torch.bfloat16), *torch.zeros(2, 4, 3).bfloat16()))
+    works = [dist.irecv(y.t(), 1 - rank), dist.isend(x + 1, 1 - rank)]
+    works += [dist.irecv(turned, 1 - rank), dist.isend(x.t(), 1 - rank)]
     for work in works:
         assert work is not None
         work.wait()
-    agree(y, numbers((3, 4), torch.bfloat16, 1 - rank) + 1)
+    theirs = numbers((3, 4), torch.bfloat16, 1 - rank)
+    agree(y.t(), theirs + 1)
+    agree(turned, theirs.t())
     if rank:
         dist.send(x, 0)
     else:
-        dist.recv(y, 1)
-        agree(y, numbers((3, 4), torch.bfloat16, 1))
+        dist.recv(y.t(), 1)
+        agree(y.t(), theirs)
 
 
 def into_views():

@@ -181,8 +181,8 @@ class XlaProcessGroup(ProcessGroup):
     # -- between two, through the host
 
     def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> Work:  # type: ignore[override]
-        """Sends a copy of the host's."""
-        return self.gloo.send([each.detach().cpu() for each in tensors], dstRank, tag)
+        """Sends a copy of the host's, row by row however it lies."""
+        return self.gloo.send([each.detach().cpu().contiguous() for each in tensors], dstRank, tag)
 
     def recv(self, tensors: Sequence[Tensor], srcRank: int, tag: int = 0) -> Work:  # type: ignore[override]
         """Receives it, and waits for it where it goes on to the device."""
