@@ -6,6 +6,7 @@ Each process that lives says what it got, and what the same sum gives afterwards
 import itertools
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -77,6 +78,17 @@ def stops():
     if jax.process_index():
         os.kill(os.getpid(), signal.SIGSTOP)
         time.sleep(600)  # another thread may have taken the signal, and this one would go on until all are stopped
+    return run()
+
+
+def stands_still():
+    """Both do for longer than the time-out, as does all else on a machine that is stopped; the second comes late."""
+    run = total()
+    late = jax.process_index()
+    me = os.getpid()
+    subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -STOP {me}; sleep {4 + late / 2}; kill -CONT {me}"])
+    if late:
+        time.sleep(1)
     return run()
 
 

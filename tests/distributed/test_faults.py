@@ -41,6 +41,7 @@ def both_differ(*sides: str) -> tuple[str, str]:
 
 
 OTHERS = {
+    "stands_still": (r"([4-9]|\d\d+)\.\d s no error",) * 2,
     # what a small collective needs of the first was sent to the late one before
     "is_slow": (GONE.format("psum"), r"([5-9]|\d\d+)\.\d s no error"),
     "is_slow_with_much": (

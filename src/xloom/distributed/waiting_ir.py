@@ -18,11 +18,33 @@ LONG = 100_000_000
 """Nanoseconds after which the sleeps are long."""
 SHORT_SLEEP, LONG_SLEEP = 50_000, 1_000_000
 """Nanoseconds."""
+STANDSTILL = 1_000_000_000
+"""So many nanoseconds at most pass between two looks, unless the process or its machine has stood still: more than that
+is no patience of the process, as the others may have stood still with it."""
 
 
 def waiting_ir() -> str:
     """`wait_for`."""
     return f"""
+declare i64 @llvm.umin.i64(i64, i64)
+
+; Nanoseconds since *%start as far as the process ran; those at the last look are *%looked, or -1 before the first one.
+define internal i64 @waited_awake(ptr %start, ptr %looked) {{
+  %total = call i64 @waited(ptr %start)
+  %before = load i64, ptr %looked
+  %is.first = icmp slt i64 %before, 0
+  %since = select i1 %is.first, i64 %total, i64 %before
+  %gap = sub i64 %total, %since
+  %ran = call i64 @llvm.umin.i64(i64 %gap, i64 {STANDSTILL})
+  %still = sub i64 %gap, %ran
+  %began = load i64, ptr %start
+  %later = add i64 %began, %still
+  store i64 %later, ptr %start
+  %awake = sub i64 %total, %still
+  store i64 %awake, ptr %looked
+  ret i64 %awake
+}}
+
 ; Wait for a request: 0, or an error; that a peer has failed is PEER_FAILED and {FACTOR} times
 ; its number from 1 on. Since when it waits is at %start, or 0 is there before that had to be known. It does not sleep
 ; before nanosecond %awake of that.
@@ -30,6 +52,8 @@ define internal i64 @wait_for(ptr %run, ptr %record, ptr %request, ptr %start, i
 entry:
   %flag = alloca i32
   %sleep = alloca [2 x i64]
+  %looked = alloca i64
+  store i64 -1, ptr %looked
   store i64 0, ptr %sleep
   %sleep.nanoseconds = getelementptr i64, ptr %sleep, i64 1
   br label %test
@@ -62,7 +86,7 @@ check:
   %is.stopped = icmp ne i64 %stop, 0
   br i1 %is.stopped, label %stopped, label %clock
 clock:
-  %waited = call i64 @waited(ptr %start)
+  %waited = call i64 @waited_awake(ptr %start, ptr %looked)
 {field("timeout", "run", RUN, "timeout")}
   %is.late = icmp ugt i64 %waited, %timeout
   br i1 %is.late, label %late, label %ask
