@@ -100,3 +100,14 @@ def test_permutations_of_pivots() -> None:
         'api_version=API_VERSION_TYPED_FFI, backend_config="{}"\n}\n'
     )
     assert np.asarray(xl.compile(xl.parse(text))(pivots)).tolist() == [[1, 0, 2, 3], [0, 3, 2, 1]]
+
+
+@pytest.mark.parametrize("routine", ["getrf", "geqrf", "orgqr", "ormqr"])
+def test_a_call_without_a_matrix_compiles_and_fails_when_it_runs(routine: str) -> None:
+    module = xl.parse(
+        f'HloModule m\nENTRY e {{ ROOT c = () custom-call(), custom_call_target="lapack_s{routine}_ffi", '
+        'custom_call_has_side_effect=true, api_version=API_VERSION_TYPED_FFI, backend_config="{}" }\n'
+    )
+    program = xl.compile(module)
+    with pytest.raises(xl.CustomCallError, match=r"INVALID_ARGUMENT.*Wrong number of arguments"):
+        program()

@@ -49,7 +49,7 @@ def end_lapack(entry: EntryBuilder, call: NativeCall) -> None:
 
 
 def _emit(entry: EntryBuilder, call: NativeCall, name: str) -> None:
-    if is_lapack(call.registration):
+    if call.shapes and is_lapack(call.registration):  # without an array it will say what it wants
         entry.b.call(entry.declared(name, _FUNCTION), [I64(_independent(call.shapes[0]))])
 
 

@@ -34,22 +34,24 @@ def call_rule(call: Instruction) -> Rule | None:
 
         return permutation
     found = _LAPACK.fullmatch(target)
-    name = _RULES.get(found[1]) if found else None
-    if name is None or not _has_kernel(call) or is_replaced(target):
+    rule = _RULES.get(found[1]) if found else None
+    counts = len(operand_shapes(call)), len(leaf_shapes(call.shape))  # of others, the library says what is wrong
+    if rule is None or counts != rule[1:] or not _has_kernel(call) or is_replaced(target):
         return None
-    module, _, function = name.partition(":")
+    module, _, function = rule[0].partition(":")
     return getattr(import_module(f"xloom.cpu.kernels.linalg.{module}"), function)
 
 
 _RULES = {
-    "geqrf": "qr:qr",
-    "getrf": "lu:lu",
-    "orgqr": "reflection_products:unitary",
-    "ormqr": "reflection_products:product",
-    "ungqr": "reflection_products:unitary",
-    "unmqr": "reflection_products:product",
+    "geqrf": ("qr:qr", 1, 2),
+    "getrf": ("lu:lu", 1, 3),
+    "orgqr": ("reflection_products:unitary", 2, 1),
+    "ormqr": ("reflection_products:product", 3, 1),
+    "ungqr": ("reflection_products:unitary", 2, 1),
+    "unmqr": ("reflection_products:product", 3, 1),
 }
-"""By routines of LAPACK, where the rules are, whose files are not imported before they are needed."""
+"""By routines of LAPACK, where the rules are, whose files are not imported before they are needed, and how many
+operands and results they have."""
 
 
 def _has_kernel(call: Instruction) -> bool:
