@@ -530,7 +530,7 @@ def test_settings_come_from_the_environment(monkeypatch):
 
 
 def test_without_it_nothing_is_guarded(monkeypatch):
-    monkeypatch.setattr("xloom.calls.host.sanitized", None)
+    monkeypatch.setattr("xloom.calls.sanitizer.call.sanitized", None)
     kernel("right")
     assert np.array_equal(xl.evaluate(module(), X), X)
 
