@@ -14,6 +14,7 @@ LAYERS = [
         "xloom.deprecation",
         "xloom.environment",
         "xloom.errors",
+        "xloom.lazy_attributes",
         "xloom.process_identity",
         "xloom.reference_counts",
         "xloom.trampoline",

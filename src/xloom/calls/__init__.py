@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xloom.calls.jaxlib_handlers import register_jaxlib_handler
 from xloom.calls.registry import Registration, add_source, is_registered, lookup, registered, remove, unregistered
+from xloom.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
     from xloom.calls.c_compiler import include_dir
@@ -20,25 +20,18 @@ add_source(register_jaxlib_handler)
 
 # what registers code is imported when it is first used: programs without calls need none of it, nor a C compiler
 _LAZY = {
-    "custom_call": "python_source",
-    "ffi_user_data": "typed_ffi",
-    "include_dir": "c_compiler",
-    "load_library": "shared_library",
-    "load_source": "c_source",
-    "register_c": "c_source",
-    "register_ffi_type": "typed_ffi",
-    "register_pointer": "pointers",
-    "register_symbol": "shared_library",
+    "custom_call": "xloom.calls.python_source",
+    "ffi_user_data": "xloom.calls.typed_ffi",
+    "include_dir": "xloom.calls.c_compiler",
+    "load_library": "xloom.calls.shared_library",
+    "load_source": "xloom.calls.c_source",
+    "register_c": "xloom.calls.c_source",
+    "register_ffi_type": "xloom.calls.typed_ffi",
+    "register_pointer": "xloom.calls.pointers",
+    "register_symbol": "xloom.calls.shared_library",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'xloom.calls' has no attribute {name!r}")
-    found = getattr(import_module(f"xloom.calls.{_LAZY[name]}"), name)
-    globals()[name] = found
-    return found
-
+__getattr__ = lazy_attributes(__name__, _LAZY)
 
 __all__ = [
     "Registration",

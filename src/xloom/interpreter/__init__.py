@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xloom.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
     from xloom.interpreter.evaluation import evaluate
@@ -21,8 +22,4 @@ _LAZY = {
     "evaluate": "xloom.interpreter.evaluation",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'xloom.interpreter' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+__getattr__ = lazy_attributes(__name__, _LAZY)

@@ -5,10 +5,10 @@ Needs the extra `jax`.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xloom.jax.plugin import initialize
+from xloom.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
     from xloom.jax.backends import register_backend
@@ -27,8 +27,4 @@ _LAZY = {
     "install_as_cpu": "xloom.jax.in_place_of_cpu",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'xloom.jax' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+__getattr__ = lazy_attributes(__name__, _LAZY)

@@ -6,10 +6,10 @@ executable = client.compile(module)
 np.asarray(result)
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xloom.hlo.garbage_collection import without_collector
+from xloom.lazy_attributes import lazy_attributes
 
 with without_collector():  # all that is made here stays: to look for garbage among it would find none
     from xloom.pjrt import log
@@ -56,12 +56,7 @@ _LAZY = {
     "SimCompiler": "xloom.pjrt.simulated",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'xloom.pjrt' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
-
+__getattr__ = lazy_attributes(__name__, _LAZY)
 
 if log.is_enabled():
     others = [__getattr__(name) for name in ("InterpreterCompiler", "SimCompiler")]
