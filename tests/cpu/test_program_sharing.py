@@ -32,13 +32,18 @@ define void @prepare() {{
   call void @remember_programs()
   ret void
 }}
-define i32 @run(ptr %main, i64 %shared, i64 %alone) {{
-  %begun = call i64 @{BEGIN_RUN}(ptr %main)
+; What takes so long, shared or alone: which of the two it was.
+define internal i1 @take(i64 %shared, i64 %alone) {{
   %is.alone = call i1 @runs_alone()
   %taken = select i1 %is.alone, i64 %alone, i64 %shared
   %from = load i64, ptr @clock
   %to = add i64 %from, %taken
   store i64 %to, ptr @clock
+  ret i1 %is.alone
+}}
+define i32 @run(ptr %main, i64 %shared, i64 %alone) {{
+  %begun = call i64 @{BEGIN_RUN}(ptr %main)
+  %is.alone = call i1 @take(i64 %shared, i64 %alone)
   call void @{END_RUN}(ptr %main, i64 %begun)
   %word = zext i1 %is.alone to i32
   %is.timed = icmp ugt i64 %begun, 1
@@ -51,11 +56,7 @@ _PASS = f"""
 define i32 @run_pass(ptr %main, ptr %loop, i64 %shared, i64 %alone) {{
   %run = call i64 @{BEGIN_RUN}(ptr %main)
   %begun = call i64 @{BEGIN_PASS}(ptr %loop)
-  %is.alone = call i1 @runs_alone()
-  %taken = select i1 %is.alone, i64 %alone, i64 %shared
-  %from = load i64, ptr @clock
-  %to = add i64 %from, %taken
-  store i64 %to, ptr @clock
+  %is.alone = call i1 @take(i64 %shared, i64 %alone)
   call void @{END_RUN}(ptr %loop, i64 %begun)
   %is.still = call i1 @runs_alone()
   call void @{END_RUN}(ptr %main, i64 %run)

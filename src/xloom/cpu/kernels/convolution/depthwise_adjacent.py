@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.convolution.depthwise_lines import DepthwiseLines
+from xloom.cpu.kernels.convolution.depthwise_lines import DepthwiseLines, are_side_by_side
 from xloom.cpu.kernels.convolution.geometry import Convolution
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits
@@ -28,9 +28,7 @@ def lines_of(
 ) -> DepthwiseLines | None:
     """How to compute a convolution whose groups fill vectors and are adjacent in all three arrays; None of others."""
     group = problem.group
-    if arithmetic.parts > 1 or not problem.taps or problem.output.size != 1 or problem.feature.size != 1:
-        return None
-    if not group.a == group.b == group.c == 1 or group.size < arithmetic.lanes:
+    if not are_side_by_side(arithmetic, problem) or problem.feature.size != 1:
         return None
     many = group.size >= _MOST_VECTORS * arithmetic.lanes
     vectors = _MOST_VECTORS if many else int(group.size // arithmetic.lanes)

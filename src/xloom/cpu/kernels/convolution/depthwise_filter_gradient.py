@@ -15,7 +15,7 @@ from typing import Any
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.convolution.depthwise_lines import DepthwiseLines
+from xloom.cpu.kernels.convolution.depthwise_lines import DepthwiseLines, are_side_by_side
 from xloom.cpu.kernels.convolution.geometry import Convolution
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, linear_offset, row_major
@@ -73,9 +73,7 @@ def filter_gradient_of(
 ) -> FilterGradient | None:
     """How to compute a convolution whose windows have more elements than there are outputs; None of others."""
     group, lanes = problem.group, arithmetic.lanes
-    if arithmetic.parts > 1 or not problem.taps or problem.output.size != 1:
-        return None
-    if not group.a == group.b == group.c == 1 or group.size < lanes:
+    if not are_side_by_side(arithmetic, problem):
         return None
     outputs = [sum(c.count for c in d.classes) for d in problem.dims]
     if prod(d.size for d in window) <= prod(outputs) or any(d.base_dilation > 1 for d in window):

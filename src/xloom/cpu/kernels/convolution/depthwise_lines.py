@@ -38,6 +38,14 @@ TapBlock = tuple[ir.Value, ir.Value]
 """The first tap of a dimension, and the one after the last."""
 
 
+def are_side_by_side(arithmetic: Arithmetic, problem: Convolution) -> bool:
+    """True where groups of one output each fill vectors, and are adjacent in all three arrays."""
+    if arithmetic.parts > 1 or not problem.taps or problem.output.size != 1:
+        return False
+    group = problem.group
+    return group.a == group.b == group.c == 1 and not group.size < arithmetic.lanes
+
+
 class DepthwiseLines:
     """How lines are computed, and the code for it; `strides` has a problem's strides in the arrays that are read.
 
