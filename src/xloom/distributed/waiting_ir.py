@@ -18,7 +18,7 @@ LONG = 100_000_000
 """Nanoseconds after which the sleeps are long."""
 SHORT_SLEEP, LONG_SLEEP = 50_000, 1_000_000
 """Nanoseconds."""
-STANDSTILL = 1_000_000_000
+STANDSTILL = 250_000_000
 """So many nanoseconds at most pass between two looks, unless the process or its machine has stood still: more than that
 is no patience of the process, as the others may have stood still with it."""
 
