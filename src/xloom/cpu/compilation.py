@@ -10,7 +10,6 @@ from xloom import checks, trace
 from xloom.calls.sanitizer import active
 from xloom.compilation_cache import cache, first_maker
 from xloom.cpu.constant_arrays import constant_arrays
-from xloom.cpu.custom_calls import native_call
 from xloom.cpu.entry.timed_twin import TimedTwin
 from xloom.cpu.kept_programs import found, image_of, keep_key, linked
 from xloom.cpu.runtime.executable import Executable
@@ -109,7 +108,9 @@ def key_of(module: Module, target: Target) -> str | None:
     contents: list[bytes] = []
     for instruction in module.instructions:
         if instruction.opcode == "custom-call":
-            meaning = native_call.registration_key(instruction)
+            from xloom.cpu.custom_calls.native_call import registration_key  # which few programs need
+
+            meaning = registration_key(instruction)
             if meaning is None:
                 return None
             contents.append(meaning.encode())

@@ -10,7 +10,6 @@ from functools import partial
 
 from xloom import trace
 from xloom.cpu.constant_arrays import constant_arrays
-from xloom.cpu.custom_calls import native_call
 from xloom.cpu.entry.collective_sites import with_origins
 from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule
 from xloom.cpu.entry.function import EntryBuilder
@@ -50,6 +49,8 @@ def serialized(
     )
     calls = program.native_calls
     if calls and not program.imports:
+        from xloom.cpu.custom_calls import native_call  # which few programs need
+
         made.native_calls = native_call.to_bytes(calls)
         numbers = {call.instruction: call.number for call in calls}
         made.failing = [numbers[instruction] for instruction in program.calls]

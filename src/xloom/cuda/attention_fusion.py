@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.codegen.fusion.custom_fusion import fuse
 from xloom.cuda.attention import attention_of, ends_of
 from xloom.hlo.module import Module
@@ -12,7 +10,6 @@ from xloom.passes.rewrite import editable_computations
 
 
 @register
-@dataclass(frozen=True)
 class AttentionFusion(Pass):
     """Attention in types that tensor cores multiply becomes kCustom fusions, if nothing else reads what is between."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
@@ -16,7 +14,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class LeadingCollectives(Pass):
     """Makes all-gather and all-to-all of arrays move whole blocks, which lie one after another in memory."""
 

@@ -3,8 +3,6 @@ and s8 and u8 as they are, if elements along the sums lie together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.dtype import DType, bf16, f8e8m0fnu, f16, f32, s8, s32, u8
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -17,7 +15,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class NarrowProducts(Pass):
     """Has products read operands of types, and in an order, that tensor cores multiply."""
 

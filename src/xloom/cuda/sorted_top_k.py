@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred, s32
@@ -18,7 +16,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class SortedTopK(Pass):
     """Rewrites topk as the beginning of a stable sort of values and their numbers."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.codegen.elemental.reduce import plain_operator
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import f32, pred, s32
@@ -19,7 +17,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class WindowSelections(Pass):
     """Rewrites select-and-scatter of sums as a reduce-window, which finds places, and a scatter to these."""
 

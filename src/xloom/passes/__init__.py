@@ -1,9 +1,10 @@
-"""Rewrites of modules, one pass per file: who asks this package loads them all, and who asks a file what that needs."""
+"""Rewrites of modules, one pass per file, which is imported when it is first asked for; PASSES has them all."""
 
 # ruff: noqa: F405
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xloom.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
     from xloom.passes.every_pass import *  # noqa: F403
@@ -71,11 +72,70 @@ __all__ = [
     "run_passes",
 ]
 
+_LAZY = {
+    "PASSES": "xloom.passes.every_pass",
+    "AlgebraicSimplification": "xloom.passes.algebraic_simplification",
+    "AllReduceCombiner": "xloom.passes.all_reduce_combiner",
+    "AsyncSimplification": "xloom.passes.async_simplification",
+    "BatchNormExpansion": "xloom.passes.batch_norm_expansion",
+    "BuiltInCallExpansion": "xloom.passes.built_in_call_expansion",
+    "CallInlining": "xloom.passes.call_inlining",
+    "CallNaming": "xloom.passes.effect_ordering",
+    "ChannelsLast": "xloom.passes.channels_last",
+    "ChoiceSinking": "xloom.passes.choice_sinking",
+    "CollectiveExpansion": "xloom.passes.collective_expansion",
+    "CollectiveSimplification": "xloom.passes.collective_simplification",
+    "CommonSubexpressionElimination": "xloom.passes.cse",
+    "Compare": "xloom.passes.compare",
+    "ConstantFolding": "xloom.passes.constant_folding",
+    "DeadCodeElimination": "xloom.passes.dce",
+    "DilatedInputPhases": "xloom.passes.dilated_input_phases",
+    "DilatedInputSimplification": "xloom.passes.dilated_input_simplification",
+    "DynamicPadding": "xloom.passes.dynamic_padding",
+    "EffectOrdering": "xloom.passes.effect_ordering",
+    "Expand": "xloom.passes.expand",
+    "FusionInlining": "xloom.passes.fusion_inlining",
+    "Inlining": "xloom.passes.inlining",
+    "IntegerRangeSimplification": "xloom.passes.integer_range_simplification",
+    "LapackCallExpansion": "xloom.passes.lapack_call_expansion",
+    "LayoutSimplification": "xloom.passes.layout_simplification",
+    "LinearAlgebraBlocking": "xloom.passes.linear_algebra_blocking",
+    "LinearAlgebraWidening": "xloom.passes.linear_algebra_widening",
+    "LookupTables": "xloom.passes.lookup_tables",
+    "MaskSharing": "xloom.passes.mask_sharing",
+    "NarrowOperands": "xloom.passes.narrow_operands",
+    "OrderedOperandRounding": "xloom.passes.ordered_operand_rounding",
+    "Outline": "xloom.passes.outline",
+    "Outlined": "xloom.passes.outline",
+    "Pass": "xloom.passes.base",
+    "PassRun": "xloom.passes.runner",
+    "Pattern": "xloom.passes.pattern",
+    "ProductBlocking": "xloom.passes.product_blocking",
+    "ProductWidening": "xloom.passes.product_widening",
+    "ReductionWidening": "xloom.passes.reduction_widening",
+    "ResultRounding": "xloom.passes.result_rounding",
+    "RowMajorEntry": "xloom.passes.row_major_entry",
+    "ScanExpansion": "xloom.passes.scan_expansion",
+    "SignSharing": "xloom.passes.sign_sharing",
+    "SingleWindowSimplification": "xloom.passes.single_window_simplification",
+    "SpmdPartitioning": "xloom.passes.partitioning",
+    "TupleSimplification": "xloom.passes.tuple_simplification",
+    "UpdateAccumulation": "xloom.passes.update_accumulation",
+    "UpdatePredication": "xloom.passes.update_predication",
+    "WhileLoopInvariantCodeMotion": "xloom.passes.while_loop_invariant_code_motion",
+    "WhileLoopSimplification": "xloom.passes.while_loop_simplification",
+    "WrongValueError": "xloom.passes.comparison_outcomes",
+    "ZeroSizedElimination": "xloom.passes.zero_sized_elimination",
+    "add_pattern": "xloom.passes.pattern",
+    "outline_pattern": "xloom.passes.outline",
+    "parse_pipeline": "xloom.passes.pipeline",
+    "pattern_from_jax": "xloom.passes.pattern",
+    "pipeline_text": "xloom.passes.pipeline",
+    "register": "xloom.passes.base",
+    "run_passes": "xloom.passes.runner",
+}
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'xloom.passes' has no attribute {name!r}")
-    return getattr(import_module("xloom.passes.every_pass"), name)
+__getattr__ = lazy_attributes(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.module import Module
 from xloom.passes.algebra import RULES
 from xloom.passes.base import Pass, register
@@ -11,7 +9,6 @@ from xloom.passes.rewrite import rewrite
 
 
 @register
-@dataclass(frozen=True)
 class AlgebraicSimplification(Pass):
     """Replaces elementwise expressions by simpler ones of the same value, bit for bit (but for NaN's bits)."""
 

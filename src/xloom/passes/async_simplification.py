@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.async_chain import async_computation
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
@@ -21,7 +19,6 @@ _PAIRS = {
 
 
 @register
-@dataclass(frozen=True)
 class AsyncSimplification(Pass):
     """Runs at its start what an asynchronous pair begins: async-start/update/done are inlined, copies and collectives
     lose their pairs. For targets that overlap nothing.

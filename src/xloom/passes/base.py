@@ -20,7 +20,7 @@ PASSES: dict[str, type[Pass]] = {}
 
 @dataclass(frozen=True)
 class Pass:
-    """One rewrite of a module. A subclass is a frozen dataclass whose fields are its options.
+    """One rewrite of a module. A subclass that has options is a frozen dataclass with these as its fields.
 
     `str(pass_)` is its pipeline text: the name, and the options that differ from their defaults.
     """

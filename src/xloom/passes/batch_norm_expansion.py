@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +20,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class BatchNormExpansion(Pass):
     """Rewrites batch-norm-training, -inference and -grad by their definitions, in f32 (f64 of f64).
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.calls import registry
 from xloom.errors import LoweringError
 from xloom.hlo.asynchronous import is_control_dependency
@@ -19,7 +17,6 @@ _AT_ONCE = frozenset(["constant", "parameter"])
 
 
 @register
-@dataclass(frozen=True)
 class BuiltInCallExpansion(Pass):
     """Custom calls that XLA gives a meaning become plain HLO, except where code is registered under the same name."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.errors import PassError
 from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.instruction import Instruction
@@ -15,7 +13,6 @@ from xloom.passes.outside_in import expand_all
 
 
 @register
-@dataclass(frozen=True)
 class CallInlining(Pass):
     """Puts called computations in the place of their calls; a conditional with a constant condition is a call.
 

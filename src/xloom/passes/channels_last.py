@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xloom.hlo.attributes import ConvolutionDimensions
@@ -22,7 +21,6 @@ _BEGIN = frozenset({"convolution", "transpose"})
 
 
 @register
-@dataclass(frozen=True)
 class ChannelsLast(Pass):
     """Makes convolutions of [batch, channels, places...] ones of [batch, places..., channels], and what lies between.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, register
@@ -14,7 +12,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class ChoiceSinking(Pass):
     """Makes of a choice between two polynomials one polynomial with chosen coefficients.
 

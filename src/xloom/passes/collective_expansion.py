@@ -26,7 +26,6 @@ LARGE = 1 << 16
 
 
 @register
-@dataclass(frozen=True)
 class CollectiveExpansion(Pass):
     """Expands all-reduce and reduce-scatter in programs for several devices. Terms are combined in the group's order,
     so that all members have the same bits, at every run.

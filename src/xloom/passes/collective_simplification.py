@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xloom.hlo.attributes import PaddingDimension, SliceDimension
 from xloom.hlo.dtype import pred
@@ -18,7 +17,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class CollectiveSimplification(Pass):
     """Replaces collectives by what one device gets: its own operands, or zeros where nothing arrives.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
@@ -20,7 +19,6 @@ _FIRST = "first"
 
 
 @register
-@dataclass(frozen=True)
 class CommonSubexpressionElimination(Pass):
     """Keeps the first of the instructions that compute the same from the same operands.
 

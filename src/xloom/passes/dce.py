@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
@@ -13,7 +11,6 @@ from xloom.passes.effects import Effects
 
 
 @register
-@dataclass(frozen=True)
 class DeadCodeElimination(Pass):
     """Removes instructions without users, and computations that the entry cannot reach.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from xloom.hlo.computation import Computation
@@ -21,7 +20,6 @@ _Callers = Mapping[Computation, Sequence[Instruction]]
 
 
 @register
-@dataclass(frozen=True)
 class DeadInitialValue(Pass):
     """Lets loops begin with memory as it is, for arrays of which each iteration stores a part until all is stored.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,6 @@ MOST_PHASES = 16
 
 
 @register
-@dataclass(frozen=True)
 class DilatedInputPhases(Pass):
     """Transposed convolutions of bf16, and gradients of strided ones, as convolutions that are not spread.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xloom.hlo.attributes import PaddingDimension
 from xloom.hlo.dtype import Kind, pred
@@ -16,7 +16,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class DilatedInputSimplification(Pass):
     """Gradients of strided convolutions of one place: sums of the places that there are, spread afterwards.
 

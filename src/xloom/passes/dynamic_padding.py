@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import s32
@@ -21,7 +20,6 @@ SIZE = array_shape(s32, ())
 
 
 @register
-@dataclass(frozen=True)
 class DynamicPadding(Pass):
     """Gives every array of bounded dynamic size its bounds, and makes the sizes s32 scalars of the program.
 

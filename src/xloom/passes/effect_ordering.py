@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from xloom.calls.registry import NAME, is_registered
@@ -16,7 +15,6 @@ _OUTSIDE = frozenset({"custom-call", "infeed", "recv"})
 
 
 @register
-@dataclass(frozen=True)
 class EffectOrdering(Pass):
     """Each instruction with an effect runs after the one before it in its computation, by a control dependency.
 
@@ -48,7 +46,6 @@ def _is_outside(instruction: Instruction) -> bool:
 
 
 @register
-@dataclass(frozen=True)
 class CallNaming(Pass):
     """Notes the name of each instruction that calls code outside, for messages: inlining makes others."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
@@ -15,7 +13,6 @@ _INLINED = frozenset({"call", "fusion"})
 
 
 @register
-@dataclass(frozen=True)
 class Inlining(Pass):
     """Puts called and fused computations in the place of what calls them: native code has no other use for them."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -17,7 +16,6 @@ _INDICES = {"dynamic-slice": 1, "dynamic-update-slice": 2}
 
 
 @register
-@dataclass(frozen=True)
 class IntegerRangeSimplification(Pass):
     """Removes tests and bounds that the ranges of integers decide, such as those of loops' counters."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from xloom.calls.jaxlib_handlers import is_replaced
@@ -23,7 +22,6 @@ _MANY = 512
 
 
 @register
-@dataclass(frozen=True)
 class LapackCallExpansion(Pass):
     """Calls of LAPACK's trsm become triangular-solve, whose kernel needs no copies in another layout.
 

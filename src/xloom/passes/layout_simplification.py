@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, register
 from xloom.passes.layout import RULES
@@ -11,7 +9,6 @@ from xloom.passes.rewrite import rewrite
 
 
 @register
-@dataclass(frozen=True)
 class LayoutSimplification(Pass):
     """Removes movements of elements that cancel, merges those in a row, and computes before it broadcasts.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.dtype import f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -15,7 +13,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class LinearAlgebraWidening(Pass):
     """Computes cholesky and triangular-solve of floats narrower than f32 in f32: roundings at each step add up."""
 

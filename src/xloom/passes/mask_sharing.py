@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, register
@@ -14,7 +12,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class MaskSharing(Pass):
     """Compares max(x, 0) with 0 rather than x, which then is not kept from a network's forward to its backward half."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.dtype import bf16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -15,7 +13,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class NarrowOperands(Pass):
     """Has products and convolutions read bf16 in place of the same numbers in f32.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.dtype import bf16, f16
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -25,7 +23,6 @@ _ENOUGH = 64
 
 
 @register
-@dataclass(frozen=True)
 class OrderedOperandRounding(Pass):
     """Rounds what operators on bf16 and f16 give, for others, where a maximum, a minimum or a sort reads it, too.
 

@@ -7,6 +7,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from xloom.errors import PassError, Span, near
@@ -76,9 +77,7 @@ class _Reader:
     def one(self) -> Pass:
         at = self.skip()
         name = self.match(_NAME, "the name of a pass")
-        if name not in PASSES:
-            import_module("xloom.passes.every_pass")  # the files that were not needed yet
-        cls = PASSES.get(name)
+        cls = _pass_class(name)
         if cls is None:
             hint = near(name, PASSES) or f"there are: {', '.join(sorted(PASSES))}"
             self.error(f"there is no pass {name!r}", at, hint)
@@ -119,6 +118,16 @@ class _Reader:
             return _CONVERT[kind](raw)
         except (ValueError, KeyError):
             self.error(f"option {key!r} takes {_KINDS[kind]}, not {raw!r}", at)
+
+
+def _pass_class(name: str) -> type[Pass] | None:
+    """The class of the pass with a name, which most share with their files: others need not be loaded to find it."""
+    for file in (name.replace("-", "_"), "every_pass"):
+        if name in PASSES:
+            break
+        if find_spec(f"xloom.passes.{file}") is not None:
+            import_module(f"xloom.passes.{file}")
+    return PASSES.get(name)
 
 
 _CONVERT: dict[type, Callable[[str], Any]] = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.product_type import product_type
@@ -15,7 +13,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class ProductWidening(Pass):
     """Computes a dot in the type of its sums and converts them, as XLA:CPU does: kernels convert operands first."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import bf16, f16, f32
@@ -26,7 +25,6 @@ _EXACT = frozenset({
 
 
 @register
-@dataclass(frozen=True)
 class ReductionWidening(Pass):
     """Computes reductions of many floats narrower than f32 in f32, as XLA:CPU does.
 

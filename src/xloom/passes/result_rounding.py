@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.dtype import bf16, f16
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -18,7 +16,6 @@ _ARITHMETIC = [name for name, op in OPCODES.items() if op.elementwise and name n
 
 
 @register
-@dataclass(frozen=True)
 class ResultRounding(Pass):
     """Rounds what operators on bf16 and f16 give; backends otherwise may keep the f32 that they compute in.
 

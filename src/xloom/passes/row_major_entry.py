@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from xloom.passes.base import Pass, pin_roots, register
 
 
 @register
-@dataclass(frozen=True)
 class RowMajorEntry(Pass):
     """Makes the entry take and give row-major arrays that are byte for byte those of its layout.
 

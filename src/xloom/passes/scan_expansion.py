@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred, s32
@@ -19,7 +18,6 @@ _COUNTER = array_shape(s32, ())
 
 
 @register
-@dataclass(frozen=True)
 class ScanExpansion(Pass):
     """Rewrites scans as while loops, those aside whose computation is elementwise on slices of one shape.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, register
@@ -16,7 +14,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class SignSharing(Pass):
     """Negates floats as late as it can: what is computed of -x and of x is computed once, as for N(d) and N(-d).
 

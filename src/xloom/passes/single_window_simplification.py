@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.dtype import pred, s64
@@ -19,7 +18,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class SingleWindowSimplification(Pass):
     """Rewrites gathers and scatters of one window as dynamic slices."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, register
@@ -13,7 +11,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class TupleSimplification(Pass):
     """Removes get-tuple-element of tuple, and tuple of the elements of one tuple."""
 

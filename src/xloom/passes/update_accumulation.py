@@ -6,7 +6,6 @@ The gradient of a loop that reads a part of an array in each step adds such an a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.dtype import s32
@@ -23,7 +22,6 @@ _PART = 4
 
 
 @register
-@dataclass(frozen=True)
 class UpdateAccumulation(Pass):
     """Adds to a part of an array where the rest of what is added is zero."""
 

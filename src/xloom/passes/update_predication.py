@@ -7,7 +7,6 @@ which a step writes one element, all would be read and written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from xloom.hlo.dtype import DType, Kind, pred
@@ -22,7 +21,6 @@ rule = RuleTable()
 
 
 @register
-@dataclass(frozen=True)
 class UpdatePredication(Pass):
     """Makes the predicate of a choice between an array and its update one of the update alone."""
 

@@ -40,7 +40,6 @@ _MANY_ARRAYS = 8
 
 
 @register
-@dataclass(frozen=True)
 class WhileLoopInvariantCodeMotion(Pass):
     """Computes before a loop what its body computes in each iteration out of state that it passes on unchanged.
 

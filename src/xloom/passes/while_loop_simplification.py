@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
@@ -21,7 +20,6 @@ _SINK_ELEMENTS = 1024
 
 
 @register
-@dataclass(frozen=True)
 class WhileLoopSimplification(Pass):
     """Removes loops that run never, unrolls those that run once, and shrinks the state of the others.
 

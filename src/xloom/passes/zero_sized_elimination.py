@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from xloom.hlo.computation import Computation
@@ -19,7 +17,6 @@ _STAY = frozenset({"parameter", "constant"})
 
 
 @register
-@dataclass(frozen=True)
 class ZeroSizedElimination(Pass):
     """Puts a constant in the place of each array without elements, and removes what that leaves unused.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xloom.codegen.fusion.custom_fusion import fused_root
 from xloom.codegen.ops import OP_ROWS, Role
 from xloom.hlo.computation import Computation
@@ -13,7 +11,6 @@ from xloom.passes.base import Pass, register
 
 
 @register
-@dataclass(frozen=True)
 class ControlFlowSeparation(Pass):
     """Gives each loop and branch computations of its own, and equal numbers of its own: none is a copy of another's."""
 

@@ -9,7 +9,6 @@ as much. Only its conversion is part of the product, whose sums are wider than n
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from math import prod
 
 from xloom.codegen.fusion.custom_fusion import fuse
@@ -33,7 +32,6 @@ _PARTS = frozenset(["dynamic-slice", "slice", "copy"])
 
 
 @register
-@dataclass(frozen=True)
 class DotOperandFusion(Pass):
     """Dots that have such an operand become fusions of both, of kind kCustom; a narrow result is the dot's own."""
 

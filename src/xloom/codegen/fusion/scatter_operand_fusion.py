@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from xloom.codegen.fusion.custom_fusion import fuse
 from xloom.codegen.fusion.producer_consumer import is_fusible
@@ -29,7 +28,6 @@ _PARTS = frozenset(["broadcast", "gather", "slice", "reverse"])
 
 
 @register
-@dataclass(frozen=True)
 class ScatterOperandFusion(Pass):
     """Scatters become fusions with their operands, of kind kCustom; the operand that is changed stays the first one."""
 

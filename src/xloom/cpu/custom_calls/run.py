@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xloom.calls import host
-from xloom.calls.typed_ffi import Execution
+from xloom.calls.failure import failure
 from xloom.cpu.runtime.memory_pool import Block as Memory
 from xloom.hlo.instruction import Instruction
 
 if TYPE_CHECKING:
     from xloom.calls.program_run import ProgramRun
+    from xloom.calls.typed_ffi import Execution
 
 DEVICE = "CPU"
 """What native programs run on, in messages."""
@@ -45,6 +45,8 @@ class Run:
     def execution(self) -> Execution:
         """What typed calls see of the run."""
         if self._execution is None:
+            from xloom.calls.typed_ffi import Execution  # here: few programs have calls that ask for it
+
             self._execution = Execution()
         return self._execution
 
@@ -67,4 +69,4 @@ def call_error(instruction: Instruction, run: Run | None) -> BaseException:
     """The error of the call that ended a run; None is that of this thread which Python has not started."""
     failed = run or unwatched
     error, failed.error = failed.error, None  # not kept here: its traceback refers to the run
-    return error or host.failure(instruction, failed.message)
+    return error or failure(instruction, failed.message)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.loop_ir.nest import LoopNest
-from xloom.cpu.custom_calls.native_call import NativeCall
 from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.cpu.kernel_modules.choices import Choice
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.pass_pipeline import PassPipeline
+
+if TYPE_CHECKING:
+    from xloom.cpu.custom_calls.native_call import NativeCall
 
 DEEP = 64
 """Blocks in each other beyond which LLVM's passes take too long: their time grows as the square of loops' depth."""

@@ -29,7 +29,6 @@ from xloom.codegen.loop_ir.nest import LoopNest, loaded_values, nest_cost
 from xloom.codegen.loop_ir.verify import verify_nest
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunThunk, Start
-from xloom.cpu.custom_calls.custom_call import custom_call, has_code
 from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
 from xloom.cpu.entry.allocation_pointers import AllocationPointers
 from xloom.cpu.entry.collectives import COLLECTIVES, device_counts, own_rank
@@ -347,12 +346,6 @@ class EntryBuilder:
             self._kernel(thunk, rule)
         elif (emit := THUNK_EMITTERS.get(thunk.opcode)) is not None:
             emit(self, schedule, thunk)
-            if thunk.opcode == "custom-call":
-                if has_code(thunk):
-                    self.polling.cost += OF_CALL
-                    self.polling.calls += 1
-                else:
-                    self._record(thunk)
             if thunk.opcode in COLLECTIVES or thunk.opcode == "fusion":
                 self.polling.cost += kernel_cost(thunk)
                 self._record(thunk)
@@ -551,6 +544,18 @@ def _fusion(entry: EntryBuilder, schedule: ScheduledComputation, fusion: Instruc
     emit(entry, schedule, fusion)
 
 
+def _custom_call(entry: EntryBuilder, schedule: ScheduledComputation, call: Instruction) -> None:
+    """A call of code outside, by what few programs need."""
+    from xloom.cpu.custom_calls.custom_call import custom_call, has_code
+
+    custom_call(entry, schedule, call)
+    if has_code(call):
+        entry.polling.cost += OF_CALL
+        entry.polling.calls += 1
+    else:
+        entry._record(call)
+
+
 ThunkRule = Callable[[EntryBuilder, ScheduledComputation, Instruction], None]
 CONTROL_FLOW_EMITTERS: dict[str, Callable[[EntryBuilder, ScheduledComputation, Instruction], Nested[None]]] = {
     "while": while_loop,
@@ -560,7 +565,7 @@ CONTROL_FLOW_EMITTERS: dict[str, Callable[[EntryBuilder, ScheduledComputation, I
 THUNK_EMITTERS: dict[str, ThunkRule] = {
     "constant": _nothing,
     "after-all": _nothing,
-    "custom-call": custom_call,
+    "custom-call": _custom_call,
     "infeed": infeed,
     "outfeed": outfeed,
     "send": send,

@@ -48,7 +48,7 @@ class Call:
 @lru_cache(maxsize=1)
 def dispatch() -> Any:
     """`dispatch(call.address, arguments, results, arena.address, run)`, where arguments and results are tuples."""
-    library = jit.Library([jit.process_code(_dispatch_ir())], [_SYMBOL])
+    library = jit.Library([jit.process_code(_dispatch_ir(), jit.PassPipeline.CALLERS)], [_SYMBOL])
     function = library.function(_SYMBOL, _PROTOTYPE)
     function.library = library
     return function

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xloom.calls.partitioning import local_calls, observers
 from xloom.hlo.asynchronous import BEGINS, is_control_dependency
@@ -32,7 +31,6 @@ _PASS_ON = frozenset({"opt-barrier", "annotate_device_placement"})
 
 
 @register
-@dataclass(frozen=True)
 class SpmdPartitioning(Pass):
     """Makes a program on global arrays the program that each of `num_partitions` devices runs on its parts.
 

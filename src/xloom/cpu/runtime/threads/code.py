@@ -10,7 +10,7 @@ from xloom.llvm.target import process_target
 
 def pinned_code(source: str, exports: tuple[str, ...]) -> list[int]:
     """The addresses of functions of LLVM IR `source`, which outlive every Python object."""
-    code = jit.process_code(source, jit.PassPipeline.VECTORS)
+    code = jit.process_code(source, jit.PassPipeline.CALLERS)
     library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name in exports:
         library.export_symbol(name)
