@@ -24,7 +24,6 @@ from xloom.cpu.custom_calls.run import DEVICE, Run
 from xloom.cpu.custom_calls.typed_ffi_call import SETTLE, call_typed, finish_call
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-from xloom.interpreter.custom_call import NO_CODE
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.loop import allocate
 from xloom.llvm.types import I8, I32, I64, POINTER, VOID
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 def custom_call(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """A call of what the target's name stands for now. Raises CustomCallError when there is nothing that fits."""
-    if not has_code(instruction):
-        return
     registration = entry.registration_of(instruction)
     shapes = operand_shapes(instruction)
     if active() is not None:
@@ -53,12 +50,6 @@ def custom_call(entry: EntryBuilder, schedule: ScheduledComputation, instruction
         return
     with call_memory(entry, schedule, instruction, shapes, for_python=False) as memory:
         _call_native(entry, call, memory)
-
-
-def has_code(call: Instruction) -> bool:
-    """False of XLA's own calls for which nothing is done."""
-    target = call["custom_call_target"]
-    return target not in NO_CODE or registry.is_registered(target)
 
 
 def _call_guarded(
