@@ -240,13 +240,6 @@ def _without_lowering_says_what_to_do(operator, monkeypatch):
     assert "xloom_tests.on_the_cpu.default: 1" in xt.metrics_report()
 
 
-def test_an_operator_without_lowering_whose_functional_form_calls_it_says_so():
-    x, on = torch.ones(3, device=DEVICE), torch.ones(1, dtype=torch.int32, device=DEVICE)
-    lowest, highest, step, place = (torch.ones(1, device=DEVICE) for _ in range(4))
-    with pytest.raises(Exception, match="no lowering"):
-        torch.fused_moving_avg_obs_fake_quant(x, on, on, lowest, highest, step, place.int(), 0.01, 0, 255, -1)
-
-
 def test_methods_that_move_things_there():
     tensor: Any = torch.ones(2)
     module: Any = torch.nn.Linear(2, 3)

@@ -27,6 +27,8 @@ FUNCTIONS = {
     "sum with row-major": lambda x: x + x.contiguous(),
     "row-major with it": lambda x: x.contiguous() - x,
     "times a vector": lambda x: torch.arange(6.0, device=x.device) * x,
+    "quotients": lambda x: [x.contiguous().floor_divide(x + 1), torch.floor_divide(x, x.contiguous() + 1)],
+    "signs": lambda x: torch.copysign(x, x.contiguous() - 3),
     "number": lambda x: x.mul(2).relu(),
     "of a transpose": lambda x: x.transpose(1, 3).exp(),
     "of a part": lambda x: x[:, 1:, ::2].abs(),

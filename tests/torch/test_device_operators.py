@@ -358,12 +358,64 @@ def test_rounding_to_quantised_types(dtype, zero_points):
     assert_as_on_cpu(rounded, x.to(dtype).requires_grad_(), tolerance=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("place", [-2.5, -1.4, 0.5, 2.5, 300.0])
+def test_rounding_to_steps_that_are_learnt(dtype, place):
+    """The integer of 0 is a float then, which is rounded in one way for values, and in another for gradients."""
+
+    def rounded(x, step, zero, steps, zeros):
+        return [
+            torch.ops.aten._fake_quantize_learnable_per_tensor_affine(x, step, zero, -8, 7, 0.3),
+            torch.ops.aten._fake_quantize_learnable_per_channel_affine(x, steps, zeros, 1, -8, 7),
+        ]
+
+    given = (normal(11, 4).to(dtype), torch.tensor([0.3]), torch.tensor([place]))
+    given += (torch.tensor([0.1, 0.3, 0.5, 0.7]), torch.tensor([place, -place, 0.0, 1.5]))
+    assert_as_on_cpu(rounded, *[each.requires_grad_() for each in given], tolerance=1e-5)
+
+
+@pytest.mark.parametrize("seen", ["nothing", "infinity", "some"])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("scale", [0.0, 1e-5, 3.0])
+def test_rounding_to_steps_for_what_has_been_seen(seen, symmetric, scale):
+    """The extremes of what was seen, the steps and the integers of 0 are written: twice, then once without observing."""
+    inf = torch.inf
+
+    def rounded(x):
+        found = []
+        for rows in (False, True):
+            count = len(x) if rows else 1
+            first = {"nothing": (inf, -inf), "infinity": (inf, -inf), "some": (-0.5, 0.7)}[seen]
+            state = [torch.full([count], each, device=x.device) for each in (*first, 1.0)]
+            state.append(torch.zeros(count, dtype=torch.int32, device=x.device))
+            if rows and seen == "nothing":
+                state = [each.new_empty(0) for each in state]
+            for factor, observes, quantises in ((1, 1, 1), (-2, 1, 1), (1, 0, 1), (3, 1, 0)):
+                flags = [torch.tensor([flag], device=x.device) for flag in (observes, quantises)]
+                given: Any = (x * factor, *flags, *state, 0.01, -128, 127, 0, rows, symmetric)
+                found.append(torch.fused_moving_avg_obs_fake_quant(*given))
+            found += [each.float() for each in state]
+        return found
+
+    x = normal(5, 4, 3) * scale + torch.tensor([-3.0, 0, 0, 3, 1]).reshape(5, 1, 1) * (scale > 1)
+    assert_as_on_cpu(rounded, x.requires_grad_(), tolerance=1e-6)
+
+
 @pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
 def test_gradients_of_mean_losses_of_nothing(loss):
     assert_as_on_cpu(loss, normal(0, 3).requires_grad_(), normal(0, 3))
     x = normal(0, 3).requires_grad_()
     torch.compile(loss, backend="xloom")(x, normal(0, 3)).backward()
     assert x.grad is not None and x.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("dims", [((0, 3, 5), (4, 5)), ((3, 5), (0, 4, 5)), ((3, 5), (0, 5))])
+def test_gradients_of_distances_to_nothing(dims):
+    """torch expands rows to the same batch only where there are some."""
+    x, y = (normal(*each).requires_grad_() for each in dims)
+    torch.compile(torch.cdist, backend="xloom")(x, y).sum().backward()
+    for each in (x, y):
+        assert each.grad is not None and not each.grad.any() and each.grad.shape == each.shape
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])

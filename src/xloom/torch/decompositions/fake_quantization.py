@@ -8,10 +8,10 @@ from torch import Tensor
 from xloom.torch.decompositions.registry import aten, decomposes
 
 
-def _rounded(x: Tensor, scale: Tensor, zero_point: Tensor, low: int, high: int) -> tuple[Tensor, Tensor]:
+def rounded_to_steps(x: Tensor, scale: Tensor, zero_point: Tensor, low: int, high: int) -> tuple[Tensor, Tensor]:
     """x at the nearest step of `scale` between two, and whether that is the nearest of all: what has a gradient."""
     zero = zero_point.to(torch.float32)
-    wide = x.to(_wide(x))
+    wide = x.to(wide_dtype(x))
     if zero_point.is_floating_point():
         step = (wide * scale.reciprocal() + zero).round()
     else:
@@ -20,7 +20,8 @@ def _rounded(x: Tensor, scale: Tensor, zero_point: Tensor, low: int, high: int) 
     return ((kept - zero).to(scale.dtype) * scale).to(x.dtype), step == kept
 
 
-def _wide(x: Tensor) -> torch.dtype:
+def wide_dtype(x: Tensor) -> torch.dtype:
+    """What such elements are computed in."""
     return torch.promote_types(x.dtype, torch.float32)
 
 
@@ -28,7 +29,7 @@ def _wide(x: Tensor) -> torch.dtype:
 def per_tensor(x: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int) -> tuple[Tensor, Tensor]:
     """One step for all elements."""
     step = torch.full((), scale, dtype=torch.float32, device=x.device)
-    return _rounded(x, step, torch.full((), zero_point, device=x.device), quant_min, quant_max)
+    return rounded_to_steps(x, step, torch.full((), zero_point, device=x.device), quant_min, quant_max)
 
 
 @decomposes(aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default)
@@ -37,7 +38,7 @@ def per_tensor_of_tensors(
 ) -> tuple[Tensor, Tensor]:
     """One step for all elements, which is known when the program runs; x as it is where that is not enabled."""
     step = scale.reshape(()).to(torch.float32)
-    rounded, mask = _rounded(x, step, zero_point.reshape(()).to(torch.int32), quant_min, quant_max)
+    rounded, mask = rounded_to_steps(x, step, zero_point.reshape(()).to(torch.int32), quant_min, quant_max)
     enabled = fake_quant_enabled.reshape(()) != 0
     return torch.where(enabled, rounded, x), mask | ~enabled
 
@@ -48,4 +49,4 @@ def per_channel(
 ) -> tuple[Tensor, Tensor]:
     """A step for each place along a dimension."""
     along = [-1 if k == axis % x.dim() else 1 for k in range(x.dim())]
-    return _rounded(x, scale.reshape(along).to(_wide(x)), zero_point.reshape(along), quant_min, quant_max)
+    return rounded_to_steps(x, scale.reshape(along).to(wide_dtype(x)), zero_point.reshape(along), quant_min, quant_max)

@@ -371,6 +371,8 @@ def distance(g: Graph, off: Instruction, p: float) -> Instruction:
 @lowers("aten._cdist_backward.default")
 def cdist_backward(g: Graph, grad_output, x1, x2, p: float, cdist):
     """The gradient of the distances by the first rows."""
+    if not cdist.shape.size:  # where torch has not expanded the rows to the same batch
+        return g.full_like(x1, 0)
     a, b, size = x1.shape.dims[-2], x2.shape.dims[-2], x1.shape.dims[-1]
     batch = grad_output.shape.dims[:-2]
     dims = (*batch, a, b, size)

@@ -10,6 +10,7 @@ from torch._prims_common import suggest_memory_format
 
 from xloom.torch.lazy.recording.signature import Signature
 from xloom.torch.lazy.tensor.array_type import ArrayType, array_type, type_of_copy
+from xloom.torch.lazy.tensor.geometry import geometry, without_values
 
 _BY_MEMORY_FORMAT = {
     "aten.convolution.default": (0, 1),
@@ -23,6 +24,9 @@ _BY_MEMORY_FORMAT = {
 }
 """Operators whose results are channels-last if one of those arguments is. Tensors without memory do not tell it so."""
 
+_AS_SUMS = frozenset(["aten.floor_divide.default", "aten.copysign.Tensor"])
+"""Operators that torch computes without memory from operands in other order: the first one's layout counts."""
+
 _VOLUMES = "aten.max_pool3d_with_indices.default"
 """Makes a batch of one of what is none: that batch's format counts."""
 
@@ -33,6 +37,8 @@ def output_types(op: Any, args: Sequence[Any], found: Any, signature: Signature)
     followed = _BY_MEMORY_FORMAT.get(name)
     if name == _VOLUMES and args[0].dim() == 4:
         return tuple([_of_one(type, args[0]) for type in signature.outputs])
+    if name in _AS_SUMS:
+        found = torch.ops.aten.add.Tensor(*[without_values(geometry(each)) for each in args[:2]])
     if followed is None:
         return tuple(_as_found(found, signature))
     return tuple([_in_format(type, [args[k] for k in followed]) for type in signature.outputs])
