@@ -103,3 +103,12 @@ def test_queries_in_columns_may_be_written_where_values_alone_have_gradients(doo
     tensors = (torch.ones(1, 1, 4, 4), torch.ones(1, 1, 4, 4, requires_grad=True))
     _, gradient = run(door, attend, tensors)
     torch.testing.assert_close(gradient.sum(2)[0, 0], torch.arange(4.0) * 4)
+
+
+def test_compiled_attention_without_dropout_draws_nothing():
+    """Its operator is marked as one that draws; numbers drawn afterwards have to be those of eager PyTorch."""
+    x = torch.randn(2, 2, 5, 8, requires_grad=True)
+    attention = torch.compile(lambda x: scaled_dot_product_attention(x, x, x), backend="xloom")
+    before = torch.get_rng_state()
+    attention(x).sum().backward()
+    assert torch.equal(torch.get_rng_state(), before)

@@ -124,6 +124,7 @@ class _Translator:
         self.parameter_of: dict[Instruction, int] = {}
         self.translated = Translated(self.builder._module)
         self.key: Instruction | None = None
+        self.may_draw = False
         self.asserted: list[tuple[Instruction, str]] = []
         self.g = Graph(self.builder, self._random_key)
         self.g.asserted = self.asserted
@@ -143,9 +144,7 @@ class _Translator:
         for node in nodes:
             if node.op == "get_attr":
                 self.values[node] = self._constant(node, operator.attrgetter(str(node.target))(self.graph))
-        if any(map(_is_random, nodes)):
-            self.key = self.builder.parameter(dt.u64[2], "key")
-            self.translated.needs_key = True
+        self.may_draw = any(map(_is_random, nodes))
         for node in nodes:
             if node.op == "call_function":
                 self.values[node] = self._call(node)
@@ -185,11 +184,15 @@ class _Translator:
         return self.builder.parameter(array_shape(hlo_dtype(tensor.dtype), tuple(tensor.shape)), str(node.name))
 
     def _random_key(self) -> Instruction:
-        if self.key is None:
+        """The last parameter, of programs that draw: attention is marked so, and without dropout it does not."""
+        if not self.may_draw:
             raise LoweringError(
                 "an operator draws random numbers that torch does not mark as one that does",
                 hint="give its definition tags=(torch.Tag.nondeterministic_seeded,)",
             )
+        if self.key is None:
+            self.key = self.builder.parameter(dt.u64[2], "key")
+            self.translated.needs_key = True
         return self.key
 
     def _call(self, node: Node) -> Any:
