@@ -1,3 +1,4 @@
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -48,9 +49,11 @@ def values(shape, k):
         return np.where(RNG.random(dims) < 0.3, special, RNG.normal(size=dims)).astype(dtype.numpy)
     if dtype.is_complex:
         return (RNG.integers(-3, 3, dims) + 1j * RNG.integers(-3, 3, dims)).astype(dtype.numpy)
-    if dtype.is_float or dtype.bits < 8 or dtype.name == "pred":
+    if dtype.is_float or dtype.name == "pred":
         return RNG.integers(0, 2, dims).astype(dtype.numpy)
-    info = np.iinfo(dtype.numpy)
+    info = ml_dtypes.iinfo(dtype.numpy)
+    if dtype.bits < 8:
+        return RNG.integers(int(info.min), int(info.max) + 1, dims).astype(dtype.numpy)
     if RNG.random() < 0.5:
         return RNG.integers(info.min, info.max, dims, dtype=dtype.numpy)
     return RNG.integers(0, 9, dims).astype(dtype.numpy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from xloom.hlo.dtype import DType, Kind
-from xloom.llvm.scalar.conversion import widen
+from xloom.llvm.scalar.conversion import widen, wrapped
 from xloom.llvm.types import Complex, Value, is_wide, memory_type
 
 
@@ -45,7 +45,7 @@ def value_of_bits(b: ir.IRBuilder, bits: ir.Value, dtype: DType) -> Value:
     if dtype.kind is Kind.PRED:
         return b.icmp_unsigned("!=", bits, bits.type(0))
     if dtype.is_integer:
-        return bits
+        return wrapped(b, bits, dtype)  # what others write need not be extended
     if dtype.bits >= 16 and dtype.name != "bf16":
         bits = b.bitcast(bits, memory_type(dtype))
     return bits if is_wide(dtype) else widen(b, bits, dtype)
