@@ -58,7 +58,7 @@ CASES = {
     **{name: (*case, "") for name, case in WINDOWS.items()},
     **{name: (*case, f", {kind}_group_count={n}") for name, (*case, kind, n) in GROUPS.items()},
 }
-TYPES = ["f64", "bf16", "f16", "c64", "f8e5m2"]
+TYPES = ["f64", "bf16", "f16", "c64", "f8e5m2", "f8e4m3fnuz"]
 TYPED = ["same", "planes", "holes", "few elements", "gradient of many", "adjacent", "boxes", "correlation"]
 
 
@@ -100,6 +100,16 @@ def test_windows(name):
 @pytest.mark.parametrize("name", TYPED)
 def test_types(name, dtype):
     check(name, dtype)
+
+
+@pytest.mark.parametrize("name", ["same", "holes"])
+def test_type_without_nan(name):
+    lhs, rhs, window, labels, more = CASES[name]
+    text = program(lhs, rhs, window, labels, more, ("f4e2m1fn",) * 3)
+    random = np.random.default_rng(0)
+    x, w = values(random, lhs, "f4e2m1fn"), values(random, rhs, "f4e2m1fn")
+    got, want = run_kernel(text, x, w), xl.evaluate(xl.parse(text), x, w)
+    np.testing.assert_array_equal(np.asarray(got).astype(np.float32), np.asarray(want).astype(np.float32))
 
 
 PROGRAM = f"""

@@ -25,6 +25,7 @@ from xloom.cpu.kernels.convolution.geometry import (
     is_pointwise,
     spatial,
 )
+from xloom.cpu.kernels.convolution.nan_propagation import is_always_finite
 from xloom.cpu.kernels.convolution.padding import Extent, padded
 from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, stride_of, thinned
 from xloom.cpu.kernels.convolution.tile_loop import convolve
@@ -116,7 +117,8 @@ def _form_all_sums(kernel: Kernel, case: _Case, y: Array) -> None:
         x = readable(kernel, arithmetic, Array("operand", 0, lhs.dtype), prod(lhs.dims))
         _form_sums(kernel, case, (x, w, y))
     is_whole = any(s.dtype.kind not in (Kind.FLOAT, Kind.COMPLEX) for s in (rhs, out))
-    if not is_whole and (_reaches_out(lhs, labels, dims) or any(d.base_dilation > 1 for d in window)):
+    is_finite = is_whole or is_always_finite(rhs.dtype)
+    if not is_finite and (_reaches_out(lhs, labels, dims) or any(d.base_dilation > 1 for d in window)):
         spatial_dims = zip(labels.input_spatial, labels.output_spatial, strict=True)
         spatial_sizes = [(lhs.dims[p], out.dims[q]) for p, q in spatial_dims]
         multiply_zeros(kernel, arithmetic, problem, window, spatial_sizes, (w, y))

@@ -1,7 +1,7 @@
 """A function that makes outputs NaN whose zeros meet what is not finite in the kernel.
 
 It serves windows of any numbers, and is made once for all convolutions of its types. Little of it runs unless there is
-something that is not finite: of which the bits, but for the sign, are no less than those of infinity.
+something that is not finite.
 """
 
 from __future__ import annotations
@@ -93,8 +93,25 @@ def _bits(dtype: DType, value: float) -> int:
     return int(np.full(1, value, dtype.numpy).view(f"u{dtype.bytes}")[0])
 
 
+def is_always_finite(dtype: DType) -> bool:
+    """True for the real types that have neither infinities nor NaN."""
+    return dtype.bits < 8
+
+
+def _not_finite(dtype: DType) -> tuple[int, int, int]:
+    """Of bits that are not finite, those that are kept when some are flipped are no less than a number: these three."""
+    ones = (1 << dtype.bits) - 1
+    sign = 1 << (dtype.bits - 1)
+    if dtype.name.endswith("fnuz"):  # NaN is where -0 would be
+        return ones ^ sign, ones, ones
+    if dtype.name == "f8e8m0fnu":  # there is no sign
+        return 0, ones, ones
+    return 0, ones ^ sign, _bits(dtype, inf)
+
+
 def _type_names(dtype: DType, target: Target) -> dict[str, str]:
     bits, lanes = dtype.bytes * 8, _lanes(dtype, target)
+    flipped, kept, least = _not_finite(dtype)
     return {
         "t": dtype.name,
         "T": f"i{bits}",
@@ -102,6 +119,7 @@ def _type_names(dtype: DType, target: Target) -> dict[str, str]:
         "V": f"<{lanes} x i{bits}>",
         "v": f"v{lanes}i{bits}",
         "LANES": str(lanes),
-        "SIZE": str((1 << (bits - 1)) - 1),
-        "INFINITY": str(_bits(dtype, inf)),
+        "FLIPPED": str(flipped),
+        "KEPT": str(kept),
+        "LEAST": str(least),
     }

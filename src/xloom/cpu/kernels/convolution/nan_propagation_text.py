@@ -27,14 +27,15 @@ body:
   %at = select i1 %is_whole, i64 %k, i64 %last
   %place = getelementptr `T`, ptr %from, i64 %at
   %x = load `V`, ptr %place, align `A`
-  %size = and `V` %x, splat (`T` `SIZE`)
+  %bits = xor `V` %x, splat (`T` `FLIPPED`)
+  %size = and `V` %bits, splat (`T` `KEPT`)
   %more = call `V` @llvm.umax.`v`(`V` %most, `V` %size)
   %next = add i64 %k, `LANES`
   br label %head
 done:
-  %large = icmp uge `V` %most, splat (`T` `INFINITY`)
-  %bits = bitcast <`LANES` x i1> %large to i`LANES`
-  %any = icmp ne i`LANES` %bits, 0
+  %large = icmp uge `V` %most, splat (`T` `LEAST`)
+  %which = bitcast <`LANES` x i1> %large to i`LANES`
+  %any = icmp ne i`LANES` %which, 0
   ret i1 %any
 }
 
@@ -52,10 +53,12 @@ body:
   %place1 = getelementptr `T`, ptr %place0, i64 `LAST`
   %x0 = load `T`, ptr %place0
   %x1 = load `T`, ptr %place1
-  %size0 = and `T` %x0, `SIZE`
-  %size1 = and `T` %x1, `SIZE`
-  %large0 = icmp uge `T` %size0, `INFINITY`
-  %large1 = icmp uge `T` %size1, `INFINITY`
+  %bits0 = xor `T` %x0, `FLIPPED`
+  %bits1 = xor `T` %x1, `FLIPPED`
+  %size0 = and `T` %bits0, `KEPT`
+  %size1 = and `T` %bits1, `KEPT`
+  %large0 = icmp uge `T` %size0, `LEAST`
+  %large1 = icmp uge `T` %size1, `LEAST`
   %large = or i1 %large0, %large1
   %next = add i64 %k, 1
   br i1 %large, label %found, label %head
