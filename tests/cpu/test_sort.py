@@ -6,6 +6,7 @@ import xloom as xl
 import xloom.cpu.kernels
 from tests.cpu.kernels import run_kernel
 from xloom.cpu.kernels.sort.keys import plain_keys
+from xloom.hlo.dtype import DTYPES
 
 RNG = np.random.default_rng(0)
 LESS = "p = {t}[] parameter(0) q = {t}[] parameter(1) ROOT c = pred[] compare(p, q), direction={d}"
@@ -81,6 +82,18 @@ TYPES = ["pred", "s4", "u2", "s8", "u8", "s16", "u32", "s64", "u64", "f8e5m2", "
 def test_types(dtype, direction, dims):
     region = LESS + ", type=TOTALORDER" if dtype[0] in "fb" else LESS
     check(program(dims, [dtype], dims.count(","), region, direction))
+
+
+@pytest.mark.parametrize("dtype", ["f4e2m1fn", "f6e3m2fn", "f8e8m0fnu", "f8e4m3fnuz", "f8e5m2fnuz"])
+def test_all_values_of_floats_with_few_nans(dtype):
+    kind = DTYPES[dtype]
+    text = program(f"[{1 << kind.bits}]", [dtype], 0, LESS + ", type=TOTALORDER")
+    x = RNG.permutation(1 << kind.bits).astype(np.uint8).view(kind.numpy)
+    for found in (run_kernel(text, x), xl.evaluate(xl.parse(text), x)):
+        numbers = np.asarray(found).astype(np.float32)
+        if dtype.endswith("fnuz"):  # NaN has the sign
+            numbers = np.nan_to_num(numbers, nan=-np.inf)
+        np.testing.assert_array_equal(numbers, np.sort(numbers))
 
 
 @pytest.mark.sampled

@@ -330,6 +330,9 @@ def compare(instruction: Instruction, operands: Sequence[Value], evaluator: Eval
 
 def total_order_key(x: Array) -> Array:
     """Signed integers that order as IEEE 754's totalOrder orders the floats."""
+    # these have no sign, or not where the others have it; or NaN where the others have -0
+    if x.dtype.name.startswith(("float4_", "float6_", "float8_e8m0")) or x.dtype.name.endswith("fnuz"):
+        x = x.astype(np.float32)
     bits = np.asarray(x, order="C").view(f"i{x.dtype.itemsize}").reshape(np.shape(x))
     return np.where(bits < 0, np.iinfo(bits.dtype).max ^ bits, bits)
 

@@ -67,7 +67,7 @@ def _fits_half(dtype: DType) -> bool:
 
 
 def _widen_long_exponent(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
-    """Of a type whose exponent f16 has no room for, and which has neither infinities nor -0; NaN is 0x80."""
+    """Of a type whose exponent f16 has no room for, and without infinities and -0; NaN is 0x80, so it is negative."""
     info = ml_dtypes.finfo(dtype.numpy)
     mantissa, least = int(info.nmant), int(info.minexp)
     byte, wide, single = raw.type, like(raw.type, I32), like(raw.type, FLOAT)
@@ -79,7 +79,7 @@ def _widen_long_exponent(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Val
     number = b.bitcast(b.select(denormal, b.bitcast(above, wide), normal), wide)
     sign = b.shl(b.zext(b.and_(raw, uniform(byte, 0x80)), wide), uniform(wide, 24))
     nan = b.icmp_unsigned("==", raw, uniform(byte, 0x80))
-    return b.bitcast(b.select(nan, uniform(wide, 0x7FC00000), b.or_(number, sign)), single)
+    return b.bitcast(b.select(nan, uniform(wide, 0xFFC00000), b.or_(number, sign)), single)
 
 
 def _widen_exponent(b: ir.IRBuilder, raw: ir.Value) -> ir.Value:
