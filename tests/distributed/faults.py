@@ -41,6 +41,9 @@ def total(width=4):
     return ready(lambda x: lax.psum(x, "x"), array(width))
 
 
+LIMIT = float(os.environ["XLOOM_DISTRIBUTED_TIMEOUT"])
+LATE = 3.0
+"""Seconds after the time-out at which who is late comes: by then the other has given up, on a busy machine too."""
 numbers = itertools.count()
 begun = []
 """When all had compiled a program, the last one last."""
@@ -50,7 +53,7 @@ def meet(name):
     """Without a collective, whose patience is what is tested."""
     client = distributed.global_state.client
     assert client is not None
-    client.wait_at_barrier(name, 60_000)
+    client.wait_at_barrier(name, 600_000)
 
 
 def dies():
@@ -85,27 +88,28 @@ def stands_still():
     """Both do for longer than the time-out, as does all else on a machine that is stopped; the second comes late.
 
     What counts as waiting, before, for the standstill and after it, is far from the time-out: machines have other work.
+    So is the second one's start from the time when it is stopped, which a shell may be late to do.
     """
     run = total()
     late = jax.process_index()
     me = os.getpid()
-    subprocess.Popen(["sh", "-c", f"sleep 0.2; kill -STOP {me}; sleep {4 + late / 4}; kill -CONT {me}"])
+    subprocess.Popen(["sh", "-c", f"sleep 0.2; kill -STOP {me}; sleep {2 * LIMIT + late / 4}; kill -CONT {me}"])
     if late:
-        time.sleep(1.5)
+        time.sleep(LIMIT)
     return run()
 
 
 def is_slow():
     run = total()
     if jax.process_index():
-        time.sleep(5)
+        time.sleep(LIMIT + LATE)
     return run()
 
 
 def is_slow_with_much():
     run = total(1 << 18)
     if jax.process_index():
-        time.sleep(5)
+        time.sleep(LIMIT + LATE)
     return run()
 
 

@@ -16,20 +16,29 @@ def free_port() -> int:
         return found.getsockname()[1]
 
 
+def until_killed(pattern: str, command: Sequence[str]) -> list[str]:
+    """What runs a script, with arguments, until it has printed what matches a pattern."""
+    return [sys.executable, str(Path(__file__).with_name("killed.py")), pattern, *command]
+
+
 def start(
     script: Path,
     arguments: Sequence[str] = (),
     count: int = 2,
     devices: int = 2,
     network: Network | None = None,
+    killed: tuple[int, str] | None = None,
     **environment: str,
 ) -> list[subprocess.Popen[str]]:
-    """`script PROCESS COUNT ADDRESS arguments...` in each of `count` processes, here or on a machine of a network."""
+    """`script PROCESS COUNT ADDRESS arguments...` in each of `count` processes, here or on a machine of a network.
+
+    The one that is `killed`, by its number, is so when it has printed what matches a pattern."""
     address = f"{network.address(0) if network else 'localhost'}:{free_port()}"
     variables = {**os.environ, "JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": str(devices), **environment}
 
     def command(process: int) -> list[str]:
-        local = [sys.executable, str(script), str(process), str(count), address, *arguments]
+        local = [str(script), str(process), str(count), address, *arguments]
+        local = until_killed(killed[1], local) if killed and process == killed[0] else [sys.executable, *local]
         return network.machines[process % len(network.machines)].command(*local) if network else local
 
     return [

@@ -14,7 +14,8 @@ pytest.importorskip("jax")
 pytestmark = pytest.mark.skipif(not library.find().path, reason=library.find().why_not)
 
 FAULTS = Path(__file__).with_name("faults.py")
-LIMIT = 2.0
+LIMIT = 4.0
+"""Machines have other work: a process that is not run for some seconds is not gone."""
 
 SOON = r"[\d.]+ s ABORTED: "
 """Machines have other work: what tells that it was not the time-out is what is said."""
@@ -41,12 +42,12 @@ def both_differ(*sides: str) -> tuple[str, str]:
 
 
 OTHERS = {
-    "stands_still": (r"([4-9]|\d\d+)\.\d s no error",) * 2,
+    "stands_still": (r"([8-9]|\d\d+)\.\d s no error",) * 2,
     # what a small collective needs of the first was sent to the late one before
-    "is_slow": (GONE.format("psum"), r"([5-9]|\d\d+)\.\d s no error"),
+    "is_slow": (GONE.format("psum"), r"([7-9]|\d\d+)\.\d s no error"),
     "is_slow_with_much": (
         GONE.format("psum"),
-        r"([5-9]|\d\d+)\.\d s ABORTED: process 0 failed, for which process 1 waited [01]\..*",
+        r"([7-9]|\d\d+)\.\d s ABORTED: process 0 failed, for which process 1 waited [0-3]\..*",
     ),
     "other_order": both_differ(r"psum \(all-gather f32\[2,1,4\], .*faults.py:\d+\)", r"all_gather \(all-gather "),
     "other_shape": both_differ(r"psum \(all-gather f32\[2,1,4\], ", r"psum \(all-gather f32\[2,1,5\], "),

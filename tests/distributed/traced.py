@@ -12,6 +12,8 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+SLEEP = 3.0
+"""Seconds by which the second one is late: more than the first one may be, by other work of the machine."""
 process, count, address = sys.argv[1:]
 # JAX ends processes whose heartbeats it misses, also where the machine has only stood still
 jax.distributed.initialize(address, int(count), int(process), heartbeat_timeout_seconds=3600)
@@ -35,6 +37,6 @@ def passed(x):
 passed(x).block_until_ready()
 summed(x).block_until_ready()
 if process == "1":
-    time.sleep(0.3)
+    time.sleep(SLEEP)
 summed(x).block_until_ready()
 jax.distributed.shutdown()

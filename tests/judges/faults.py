@@ -1,8 +1,8 @@
 """Faults between processes, many times each: how often every process that lives says the right thing, and how soon.
 
-Seconds are from the collective on until the first process has an error of it, or its results; the limit is two.
+Seconds are from the collective on until the first process has an error of it, or its results; the limit is four.
 
-Those of a network are between two simulated machines, where these can be made; the limit is four seconds there.
+Those of a network are between two simulated machines, where these can be made; the limit is eight seconds there.
 
 python -m tests.judges.faults [--times 20] [--only dies,raises]
 """

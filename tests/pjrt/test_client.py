@@ -177,6 +177,10 @@ def test_queue_is_bounded():
 
     submitter = threading.Thread(target=submit)
     submitter.start()
+    for _ in range(6000):
+        if len(submitted) == LIMIT:
+            break
+        time.sleep(0.01)
     submitter.join(0.2)
     assert len(submitted) == LIMIT and not seen
     go.set()

@@ -1,6 +1,6 @@
 """Donated buffers: results lie in their memory, unless anybody else may still look at it."""
 
-import time
+import threading
 
 import numpy as np
 import pytest
@@ -40,7 +40,9 @@ def address(buffer):
 def settled(buffer):
     """The buffer, once the device's thread has let go of it."""
     buffer.block_until_ready()
-    time.sleep(0.05)
+    done = threading.Event()
+    buffer.device.queue.submit(done.set)
+    assert done.wait(60)
     return buffer
 
 

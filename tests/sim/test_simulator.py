@@ -127,7 +127,7 @@ def test_streams_end_with_their_last_reference():
     stream.synchronize()
     del stream
     gc.collect()
-    for _ in range(200):
+    for _ in range(6000):
         if not any(t.name == "xloom-shortlived" for t in threading.enumerate()):
             return
         time.sleep(0.01)
