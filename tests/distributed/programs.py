@@ -128,7 +128,7 @@ def exchanges():
 
 
 def permutes():
-    for dims in ((8, 4), (512, 512)):
+    for dims in ((8, 4), (512, 512), (0, 4)):
         value = numbers(*dims)
         pieces = blocks(value).reshape(4, -1)
         for pairs in ([(0, 1), (1, 2), (2, 3), (3, 0)], [(0, 3)], [(3, 0), (0, 3)], [(0, 1), (2, 1 + 2)]):
