@@ -95,8 +95,9 @@ def test_every_pass_runs_by_name() -> None:
 def test_files_of_passes_that_are_not_asked_for_stay_unread():
     """A program that is found in the cache needs few of them, and no simulator, though it is for several devices."""
     code = (
-        "import sys, xloom.pjrt.compilation; print(*{'xloom.passes.every_pass', 'xloom.sim.simulator'} & {*sys.modules}); "
-        "from xloom.passes.pipeline import parse_pipeline; print(*parse_pipeline('dce,cse'))"
+        "import sys, xloom.pjrt.compilation; print(*{'xloom.sim.simulator'} & {*sys.modules}); "
+        "from xloom.passes import parse_pipeline; print(*parse_pipeline('dce,constant-folding')); "
+        "print('xloom.passes.every_pass' in sys.modules); print(*parse_pipeline('spmd-partitioning'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["", "dce cse"]
+    assert done.stdout.splitlines() == ["", "dce constant-folding", "False", "spmd-partitioning"]
