@@ -34,16 +34,21 @@ def test_a_client_brings_in_no_compiler():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_program_without_calls_is_compiled_without_what_makes_calls_and_with_few_passes():
-    few_need = ("xloom.calls.host", "xloom.calls.typed_ffi.call_site", "xloom.passes.every_pass", "xloom.passes.expand")
+def loaded_by_compiling(modules: tuple[str, ...], **environment: str) -> str:
+    """Those of the modules that another process has when it has compiled a sum, as a list's text."""
     code = (
         "import sys, xloom as xl\n"
         "xl.compile(xl.parse('HloModule m ENTRY e { p = f32[7,3] parameter(0) ROOT r = f32[7,3] add(p, p) }'))\n"
-        f"print([m for m in {few_need!r} if m in sys.modules])"
+        f"print([m for m in {modules!r} if m in sys.modules])"
     )
-    environment = {**os.environ, "XLOOM_CACHE": "0"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    env = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_program_without_calls_is_compiled_without_what_makes_calls_and_with_few_passes():
+    few_need = ("xloom.calls.host", "xloom.calls.typed_ffi.call_site", "xloom.passes.every_pass", "xloom.passes.expand")
+    assert loaded_by_compiling(few_need, XLOOM_CACHE="0") == "[]"
 
 
 def test_a_program_compiled_before_brings_in_neither_passes_nor_what_makes_kernels_of_c():
@@ -53,13 +58,5 @@ def test_a_program_compiled_before_brings_in_neither_passes_nor_what_makes_kerne
         "xloom.hlo.verify",
         "xloom.calls.c_compiler",
     )
-    code = (
-        "import sys, xloom as xl\n"
-        "xl.compile(xl.parse('HloModule m ENTRY e { p = f32[7,3] parameter(0) ROOT r = f32[7,3] add(p, p) }'))\n"
-        f"print([m for m in {heavy!r} if m in sys.modules])"
-    )
-    first, second = (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        for _ in range(2)
-    )
-    assert second.strip() == "[]", first
+    first, second = (loaded_by_compiling(heavy) for _ in range(2))
+    assert second == "[]", first

@@ -10,6 +10,12 @@ from xloom.torch.decompositions.registry import aten, decomposes
 
 def rounded_to_steps(x: Tensor, scale: Tensor, zero_point: Tensor, low: int, high: int) -> tuple[Tensor, Tensor]:
     """x at the nearest step of `scale` between two, and whether that is the nearest of all: what has a gradient."""
+    count, inside = nearest_steps(x, scale, zero_point, low, high)
+    return (count.to(scale.dtype) * scale).to(x.dtype), inside
+
+
+def nearest_steps(x: Tensor, scale: Tensor, zero_point: Tensor, low: int, high: int) -> tuple[Tensor, Tensor]:
+    """How many steps from 0 the nearest one between two is, and whether it is the nearest of all."""
     zero = zero_point.to(torch.float32)
     wide = x.to(wide_dtype(x))
     if zero_point.is_floating_point():
@@ -17,7 +23,12 @@ def rounded_to_steps(x: Tensor, scale: Tensor, zero_point: Tensor, low: int, hig
     else:
         step = (wide * scale.to(torch.float32).reciprocal()).round() + zero
     kept = step.clamp(low, high)
-    return ((kept - zero).to(scale.dtype) * scale).to(x.dtype), step == kept
+    return kept - zero, step == kept
+
+
+def shape_along(x: Tensor, axis: int) -> list[int]:
+    """What a value for each place along a dimension is reshaped to, to meet x."""
+    return [-1 if k == axis % x.dim() else 1 for k in range(x.dim())]
 
 
 def wide_dtype(x: Tensor) -> torch.dtype:
@@ -48,5 +59,5 @@ def per_channel(
     x: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> tuple[Tensor, Tensor]:
     """A step for each place along a dimension."""
-    along = [-1 if k == axis % x.dim() else 1 for k in range(x.dim())]
+    along = shape_along(x, axis)
     return rounded_to_steps(x, scale.reshape(along).to(wide_dtype(x)), zero_point.reshape(along), quant_min, quant_max)

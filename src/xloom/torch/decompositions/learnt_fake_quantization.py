@@ -5,7 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xloom.torch.decompositions.fake_quantization import per_channel, rounded_to_steps, wide_dtype
+from xloom.torch.decompositions.fake_quantization import (
+    nearest_steps,
+    per_channel,
+    rounded_to_steps,
+    shape_along,
+    wide_dtype,
+)
 from xloom.torch.decompositions.registry import aten, decomposes
 
 
@@ -55,7 +61,7 @@ def learnt_per_channel_backward(
     grad_factor: float = 1.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of the elements, and at each place those of the step and the integer of 0."""
-    along = [-1 if k == axis % x.dim() else 1 for k in range(x.dim())]
+    along = shape_along(x, axis)
     others = [k for k in range(x.dim()) if along[k] == 1]
     zero = zero_point.round().clamp(quant_min, quant_max).to(torch.int32).reshape(along)
     of_x, *rest = _learnt(grad, x, scale.reshape(along), zero, quant_min, quant_max, grad_factor)
@@ -72,8 +78,6 @@ def _learnt(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What each element adds to the gradients of itself, of its step and of its integer of 0."""
     x, dtype, grad = x.to(wide_dtype(x)), grad.dtype, grad.to(wide_dtype(x))
-    step = (x * scale.reciprocal()).round() + zero_point
-    kept = step.clamp(low, high)
-    inside, whole = step == kept, kept - zero_point
-    of_step = torch.where(inside, (whole * scale - x) * scale.reciprocal(), whole) * grad * factor
+    count, inside = nearest_steps(x, scale, zero_point, low, high)
+    of_step = torch.where(inside, (count * scale - x) * scale.reciprocal(), count) * grad * factor
     return torch.where(inside, grad, 0).to(dtype), of_step, torch.where(inside, 0, -grad * scale * factor)
