@@ -16,13 +16,12 @@ class CrashProof(LoadGroupScheduling):
     def remove_node(self, node: WorkerController) -> str | None:
         """Takes back what a worker has not begun. Returns the test in which it crashed."""
         workload = self.assigned_work[node]
+        crashed = next((test for tests in workload.values() for test, done in tests.items() if not done), None)
+        if crashed:  # not given back, as others are given what is as soon as it is
+            del workload[self._split_scope(crashed)][crashed]
         for group in [group for group, tests in workload.items() if all(tests.values())]:
             del workload[group]
-        crashed = super().remove_node(node)
-        if crashed and (tests := self.workqueue.get(group := self._split_scope(crashed))):
-            del tests[crashed]
-            if all(tests.values()):
-                del self.workqueue[group]
+        super().remove_node(node)
         return crashed
 
     def schedule(self) -> None:
