@@ -72,6 +72,7 @@ TUNED = (
     Tuned("codegen.fusion.producer_consumer", "_STEPS", "training/resnet-backward training/transformer-backward"),
     Tuned("codegen.buffers.state_rotation", "_LEAST_BYTES", "own/loop-roll-50 own/loop-roll-100"),
     Tuned("codegen.loop_ir.computed_cuts", "SHORT", "own/rolls-30", ("run", "compile")),
+    Tuned("codegen.loop_ir.masked_range", "SHORTEST", "own/masked-rows-48 own/masked-rows-80"),
     Tuned("codegen.loop_ir.computed_cuts", "PARTS", "own/rolls-three own/crop-of-5", ("run", "compile"), (4, 32)),
     Tuned("codegen.loop_ir.nest", "INTERLEAVED", "own/stack-6 own/scale-rows-of-5"),
     Tuned("codegen.loop_ir.nest", "INTERLEAVED_NODES", "own/stack-4-steps", ("run", "compile")),
@@ -360,6 +361,7 @@ TUNED = (
         "elementwise/gelu-tanh elementwise/silu reduction/softmax",
         others=(((6, 0), (32, 4), (200, 2)), ((24, 0), (128, 4), (800, 2))),
     ),
+    Tuned("llvm.loop", "_SUMS", "own/masked-rows-300"),
     Tuned("llvm.called_functions", "_WORTH", "own/tangents-16 own/tangents-8", ("run", "compile"), at_run_time=True),
     Tuned(
         "llvm.called_functions",
@@ -556,6 +558,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "llvm.math.power._ATANH_TAIL",
         "llvm.math.trigonometric._PI_LOW",
         "llvm.math.trigonometric._SIGN",
+        "cpu.loops.unmasked_part._FAR",
         "llvm.scalar.complex_inverse._FAR_EXPONENT",
         "llvm.scalar.complex_inverse._TINY",
         "llvm.scalar.complex_pair.LARGE",

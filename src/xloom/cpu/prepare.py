@@ -1,6 +1,6 @@
 """What is done to a module before it is planned: what every backend does, what torch makes of small LU and QR factors
-by kernels, large linear algebra by blocks, convolutions of spread inputs as pads, and products and scatters fused with
-their operands.
+by kernels, large linear algebra by blocks, convolutions of spread inputs as pads, dots of vectors that are computed as
+sums, and products and scatters fused with their operands.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from xloom.llvm.target import Target, process_target
 from xloom.passes.dead_initial_value import DeadInitialValue
 from xloom.passes.dilated_input_phases import DilatedInputPhases
 from xloom.passes.dilated_input_simplification import DilatedInputSimplification
+from xloom.passes.dot_strength_reduction import DotStrengthReduction
 from xloom.passes.hooks import Hook
 from xloom.passes.linear_algebra_blocking import LinearAlgebraBlocking
 from xloom.passes.lookup_tables import LookupTables
@@ -29,6 +30,7 @@ _FIRST = (TorchFactorisations(MOST_PIVOTS, TALLEST),)
 _OWN = (
     LinearAlgebraBlocking(),
     DilatedInputSimplification(),
+    DotStrengthReduction(),
     DotOperandFusion(),
     ScatterOperandFusion(),
     DeadInitialValue(),

@@ -26,6 +26,8 @@ PLAIN: tuple[Hint, ...] = (("llvm.loop.disable_nonforced", None),)
 """For loops that run seldom: left as they are, they cost little to compile."""
 _MASKED: Hint = ("llvm.loop.vectorize.predicate.enable", I1(1))
 _FEW = range(16, 128)
+_SUMS = 2
+"""How many vectors a part of a sum is added to, which waits for each of them: its last ones have few elements."""
 _INTERLEAVED = ((12, 0), (64, 4), (400, 2))
 """How many vectors are computed side by side, by what an element of them costs at most."""
 
@@ -65,6 +67,13 @@ def part_hints_for(most: int, cost: int, target: Target) -> Sequence[Hint]:
     Of a short one a good deal is less than a vector.
     """
     return (*VECTOR_ONLY, _MASKED) if most < _FEW.stop and target.registers.nbytes == 64 else hints_for(most, cost)
+
+
+def summing_part_hints(target: Target) -> Sequence[Hint]:
+    """Loop metadata for a part, of unknown length, of a loop that adds up: less than two vectors are many elements."""
+    if target.registers.nbytes < 64:
+        return ()
+    return (*VECTOR_ONLY, _MASKED, ("llvm.loop.interleave.count", I32(_SUMS)))
 
 
 class _LoopIdentity(ir.MDValue):

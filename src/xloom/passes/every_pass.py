@@ -20,6 +20,7 @@ from xloom.passes.cse import CommonSubexpressionElimination
 from xloom.passes.dce import DeadCodeElimination
 from xloom.passes.dilated_input_phases import DilatedInputPhases
 from xloom.passes.dilated_input_simplification import DilatedInputSimplification
+from xloom.passes.dot_strength_reduction import DotStrengthReduction
 from xloom.passes.dynamic_padding import DynamicPadding
 from xloom.passes.effect_ordering import CallNaming, EffectOrdering
 from xloom.passes.expand import Expand

@@ -148,9 +148,12 @@ class _Loops:
                     remove_keeping_order(user)
                     changed = True
             # in the loop: s(n)[k] == x[k]; also where f(s) hands it on as another element
-            if first.opcode == "constant" and first.shape.is_array and first.shape.size <= _SINK_ELEMENTS:
+            is_small = first.opcode == "constant" and first.shape.is_array and first.shape.size <= _SINK_ELEMENTS
+            if is_small or first.opcode == "iota":
                 for attribute in ("condition", "body"):
-                    if _reads(loop[attribute], k):
+                    reads = _reads(loop[attribute], k)
+                    # an index costs nothing in a loop over elements, and less than to load it
+                    if reads and (is_small or all(user.op.elementwise for user, _ in reads)):
                         _sink(self._own(loop, attribute), k, first)
                         changed = True
         return changed

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xloom.codegen.buffer_values import defining_value
-from xloom.codegen.elemental.index_numbers import index_expression
 from xloom.codegen.loop_ir.affine import Affine, Var, constant, linear, variable
+from xloom.codegen.loop_ir.index_numbers import index_expression
 from xloom.codegen.loop_ir.nodes import Clamp, Constant, Load, Node, Quotient
 from xloom.codegen.loop_ir.scalar_ops import scalar_op
 from xloom.hlo.computation import Computation

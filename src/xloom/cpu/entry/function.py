@@ -49,6 +49,7 @@ from xloom.cpu.kernel_modules.sharing import KernelCode, KernelModules
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.kernels.call_rules import call_rule
 from xloom.cpu.loops.lowering import Lowering
+from xloom.cpu.loops.unmasked_part import is_one_masked_result
 from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_PASS, BEGIN_RUN, END_RUN
 from xloom.cpu.runtime.threads.rendezvous_ir import rendezvous_bytes
 from xloom.errors import LoweringError
@@ -428,7 +429,8 @@ class EntryBuilder:
             self.events.append(event)
             return self._inlined(nest, numbers, pointers)
         seldom = small and not self._loops
-        code = self.kernel_modules.of_nest(nest, numbers, len(pointers), small=small, seldom=seldom)
+        serial = bool(self._loops) and not small and is_one_masked_result(nest)
+        code = self.kernel_modules.of_nest(nest, numbers, len(pointers), small=small, seldom=seldom, serial=serial)
         code = code.unshared if alone else code
         waits = may_wait and not code.symbol and len(code.phases) == 1 and not code.scratch
         waits = waits and self._table_pointers < STACK_POINTERS // 2  # scratch memory is for the present thunk

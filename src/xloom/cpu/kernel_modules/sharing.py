@@ -61,21 +61,30 @@ class KernelModules:
         return self._own_module(copy_ir(phase.symbol, self._target), [phase], (), PassPipeline.VECTORS), left
 
     def of_nest(
-        self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: int, *, small: bool, seldom: bool = False
+        self,
+        nest: LoopNest,
+        numbers: dict[BufferValue, int],
+        pointers: int,
+        *,
+        small: bool,
+        seldom: bool = False,
+        serial: bool = False,
     ) -> KernelCode:
         """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at.
 
-        A `small` one shares its module with others; if it also runs `seldom`, it has less code.
+        A `small` one shares its module with others; if it also runs `seldom`, it has less code. Of a `serial` one, a
+        single result is not made by several threads.
         """
-        key = f"{nest_text(nest, numbers)}{' seldom' * seldom}"
+        key = f"{nest_text(nest, numbers)}{' seldom' * seldom}{' serial' * serial}"
         code = self._nests.get(key)
         if code is not None and self._checks is None:
             return code
-        form = None if small else row_form(nest, numbers) or reduction_form(nest, numbers)
+        form = None if small or serial else row_form(nest, numbers) or reduction_form(nest, numbers)
         if form is not None:
             return self._of_form(key, numbers, form)
         module = TargetModule(self._target)
-        lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of, seldom=seldom)
+        name = SMALL if small else PLACEHOLDER
+        lowering = Lowering(module, name, nest, numbers, dtype_of, seldom=seldom, serial=serial)
         with choices_made() as choices:
             lowering.run()
         if self._checks is not None:

@@ -79,11 +79,14 @@ class Lowering:
         types_of: Callable[[BufferValue], DType],
         *,
         seldom: bool = False,
+        serial: bool = False,
         sizes: Mapping[BufferValue, int] | None = None,
         table: SymbolicDimensions | None = None,
     ):
         self.nest = nest
-        self._code = Phases(module, name, nest, numbers, types_of, seldom=seldom, sizes=sizes, table=table)
+        self._code = Phases(
+            module, name, nest, numbers, types_of, seldom=seldom, serial=serial, sizes=sizes, table=table
+        )
 
     @property
     def phases(self) -> list[Phase]:

@@ -38,6 +38,7 @@ class Phases:
         types_of: Callable[[BufferValue], DType],
         *,
         seldom: bool = False,
+        serial: bool = False,
         sizes: Mapping[BufferValue, int] | None = None,
         table: SymbolicDimensions | None = None,
     ):
@@ -48,6 +49,8 @@ class Phases:
         self.types_of = types_of
         self.seldom = seldom
         """They do little, and that once in a run of the program: less code is worth more than less time."""
+        self.serial = serial
+        """A single result is not made in pieces for several threads: in most runs, little is to be done for it."""
         self._sizes, self._table = sizes, table
         self.made: list[Phase] = []
         self.scratch: list[int] = []

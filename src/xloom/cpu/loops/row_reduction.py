@@ -12,17 +12,20 @@ from llvmlite import ir
 
 from xloom.codegen.emission.accumulators import Accumulator, Merging, State, accumulators, are_sums, representation_of
 from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.masked_range import masked_range
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered, stride_score
 from xloom.codegen.loop_ir.nodes import Load, Reduction, walk
 from xloom.codegen.loop_ir.pieces import FEW, cuts_of
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases, counters
 from xloom.cpu.loops.short_rows import transposed_rows_fit
+from xloom.cpu.loops.unmasked_part import take_outside, unmasked_part
 from xloom.hlo.dtype import Kind
 from xloom.llvm import element_access
 from xloom.llvm.cache_lines import CACHED
 from xloom.llvm.intrinsics import intrinsic
-from xloom.llvm.loop import AS_OFTEN, VECTOR_ONLY, hints_for, loop
+from xloom.llvm.loop import AS_OFTEN, VECTOR_ONLY, Hint, hints_for, loop, summing_part_hints
 from xloom.llvm.symbolic_dimension import number
 from xloom.llvm.types import I64, i64
 
@@ -53,6 +56,7 @@ class _Range(NamedTuple):
     begin: ir.Value
     end: ir.Value
     size: int | None
+    hints: Sequence[Hint] = ()
 
 
 class _Row(NamedTuple):
@@ -74,7 +78,7 @@ class RowReduction:
     def kernel(self, cost: int) -> None:
         """Adds the phases of all results, each element of which costs `cost` additions; a single result in pieces."""
         extent = math.prod(v.size for v in self.reductions[0].vars)
-        if not self.stage.vars and extent * cost > 4 * TASK_COST:
+        if not self.stage.vars and extent * cost > 4 * TASK_COST and not self.phases.serial:
             self._whole(extent * cost)
             return
         outer = ordered(self.all_loops, self.stage.vars)
@@ -237,13 +241,16 @@ class RowReduction:
                 self._loops(elements, parts, loops[within:], None)
             return
         *outer, inner = loops
-        with _bounded(elements, outer, span if outer else None):
-            begin, end, size = span if span and not outer else _Range(I64(0), i64(inner.size), inner.size)
+        with (
+            _bounded(elements, outer, span if outer else None),
+            self._unmasked(elements, rows, inner, None if outer else span) as part,
+        ):
+            begin, end, size, hints = part or _Range(I64(0), i64(inner.size), inner.size)
             with loop(b, begin, end, run, name="run", hints=VECTOR_ONLY) as first, elements.scope():
                 last, whole = b.add(first, I64(run), flags=["nsw"]), size is not None and size % run == 0
-                piece = _Range(first, last if whole else intrinsic(b, "smin", last, end), run if whole else None)
+                piece = _Range(first, last if whole else intrinsic(b, "smin", last, end), run if whole else None, hints)
                 with self._run(elements, rows) as parts:
-                    self._along(elements, parts, inner, piece)
+                    self._in_pieces(elements, parts, inner, piece)
 
     def _loops(self, elements: Elements, rows: Sequence[_Row], loops: list[Var], span: _Range | None) -> None:
         """Elements of some loops, of the first only a span if there is one."""
@@ -251,10 +258,32 @@ class RowReduction:
             self._accumulate(elements, rows)
             return
         *outer, inner = loops
-        with _bounded(elements, outer, span if outer else None):
-            self._along(elements, rows, inner, None if outer else span)
+        with (
+            _bounded(elements, outer, span if outer else None),
+            self._unmasked(elements, rows, inner, None if outer else span) as part,
+        ):
+            self._in_pieces(elements, rows, inner, part)
 
-    def _along(self, elements: Elements, rows: Sequence[_Row], inner: Var, span: _Range | None) -> None:
+    @contextmanager
+    def _unmasked(
+        self, elements: Elements, rows: Sequence[_Row], inner: Var, span: _Range | None
+    ) -> Iterator[_Range | None]:
+        """The iterations whose elements are emitted meanwhile; those that masks leave out are taken at once."""
+        masked = masked_range(self.reductions, inner) if len(rows) == 1 else None
+        if masked is None:
+            yield span
+            return
+        chosen("only where masks hold", f"elements elsewhere do not change along {inner.name}")
+        b, (row,) = elements.b, rows
+        begin, end, *_ = span or _Range(I64(0), i64(inner.size), inner.size)
+        with _at(elements, row.place), unmasked_part(elements, masked, inner, begin, end) as (first, last):
+            yield _Range(first, last, None, summing_part_hints(self.phases.module.target))
+        with _at(elements, row.place):
+            count = b.sub(b.sub(end, begin), b.sub(last, first))
+            for reduction, node in zip(self.reductions, masked.outside, strict=True):
+                take_outside(elements, reduction, node, row.states[id(reduction)], count)
+
+    def _in_pieces(self, elements: Elements, rows: Sequence[_Row], inner: Var, span: _Range | None) -> None:
         """Elements of the innermost loop, in pieces between which conditions on it do not change."""
         b, nodes = elements.b, [n for reduction in self.reductions for n in reduction.elements]
         cuts = cuts_of(nodes, inner, elements.ranges)
@@ -263,7 +292,7 @@ class RowReduction:
             with _bounded(elements, [inner], span):
                 self._accumulate(elements, rows)
         else:
-            begin, end, _ = span or _Range(I64(0), i64(inner.size), inner.size)
+            begin, end, *_ = span or _Range(I64(0), i64(inner.size), inner.size)
             for low, high in pairwise([0, *cuts, inner.size]):
                 elements.ranges[inner] = low, high - 1
                 first, last = intrinsic(b, "smax", begin, I64(low)), intrinsic(b, "smin", end, I64(high))
@@ -382,9 +411,9 @@ def _bounded(elements: Elements, loops: list[Var], span: _Range | None) -> Itera
 @contextmanager
 def _ranging(elements: Elements, var: Var, span: _Range) -> Iterator[None]:
     """A loop over some iterations of `var`: LLVM sees the length of those that are counted from 0."""
-    b, (begin, end, size) = elements.b, span
+    b, (begin, end, size, hints) = elements.b, span
     known = size is not None
-    with loop(b, 0 if known else begin, size if known else end, name=var.name) as i, elements.scope():
+    with loop(b, 0 if known else begin, size if known else end, name=var.name, hints=hints) as i, elements.scope():
         elements.vars[var] = b.add(begin, i, flags=["nsw"]) if known else i
         yield
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xloom.codegen.elemental.index_numbers import index_expression
+from xloom.codegen.loop_ir.index_numbers import index_expression
 from xloom.codegen.loop_ir.nest import Store
 from xloom.codegen.loop_ir.nodes import Constant, Node, Op
 from xloom.cuda.kernels.product import Product
