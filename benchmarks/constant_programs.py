@@ -179,6 +179,7 @@ _own("stack-12", lambda *x: jnp.stack(x, -1) * 2, *(normal(400, 30) for _ in ran
 _own("rolls-30", jax.vmap(lambda x, k: jnp.roll(x, k) * 2 + x), normal(2000, 30), integers(2000, high=30))
 _own("rolls-three", lambda x, *k: sum(jnp.roll(x, by, 1) * (n + 2) for n, by in enumerate(k)), normal(500, 600),
      *(integers(high=600) for _ in range(3)))  # fmt: skip
+_own("delay-65536", lambda x: jnp.roll(x, 1), normal(65_536))
 for _n in (48, 80, 300):
     _own(f"masked-rows-{_n}", lambda x, n: jnp.where(jnp.arange(x.shape[1]) < n[:, None], x, 0).sum(1),
          normal(3000, _n), integers(3000, high=_n))  # fmt: skip

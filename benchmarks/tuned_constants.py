@@ -362,6 +362,7 @@ TUNED = (
         others=(((6, 0), (32, 4), (200, 2)), ((24, 0), (128, 4), (800, 2))),
     ),
     Tuned("llvm.loop", "_SUMS", "own/masked-rows-300"),
+    Tuned("llvm.memory_copy", "_PIECE", "own/delay-65536", others=(512, 1 << 40)),
     Tuned("llvm.called_functions", "_WORTH", "own/tangents-16 own/tangents-8", ("run", "compile"), at_run_time=True),
     Tuned(
         "llvm.called_functions",
@@ -570,6 +571,10 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.random.cipher._ROTATIONS",
         "cpu.kernels.random.rng._SEED",
         "cpu.kernels.random.rng._KEY",
+    ),
+    "where processors copy slowly by their own instruction": (
+        "llvm.memory_copy._PAGE",
+        "llvm.memory_copy._BEHIND",
     ),
     "lines of the processor's caches": (
         "cpu.kernels.sort.records._LINE",

@@ -101,7 +101,7 @@ def loop(
     b: ir.IRBuilder,
     begin: ir.Value | int | SymbolicDimension,
     end: ir.Value | int | SymbolicDimension,
-    step: int | SymbolicDimension = 1,
+    step: ir.Value | int | SymbolicDimension = 1,
     name: str = "i",
     hints: Sequence[Hint] = (),
 ) -> Iterator[ir.Value]:
@@ -113,7 +113,7 @@ def loop(
     """
     name = name.rstrip("0123456789")
     first, last = (x if isinstance(x, ir.Value) else i64(x) for x in (begin, end))
-    following = i64(step)
+    following = step if isinstance(step, ir.Value) else i64(step)
     before = b.block
     head, body, done = (b.append_basic_block(f"{name}.{part}") for part in ("head", "body", "done"))
     b.branch(head)

@@ -10,7 +10,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 
 from xloom.llvm.folding_builder import FoldingBuilder
-from xloom.llvm.memory_copy import copy, fill
+from xloom.llvm.memory_copy import copy_part, fill
 from xloom.llvm.types import I64
 from xloom.llvm.vectorizer.loop_facts import LoopFacts
 from xloom.llvm.vectorizer.memory_roots import roots_of
@@ -59,7 +59,7 @@ def call_instead(facts: LoopFacts, clone: Clone) -> None:
             if isinstance(value, ir.Constant):
                 fill(b, target, 0, nbytes)
             else:
-                copy(b, target, first[id(value)], nbytes)
+                copy_part(b, target, first[id(value)], nbytes)
     b.branch(loop.done)
     for old in (loop.head, *loop.body):
         loop.head.function.blocks.remove(old)
