@@ -463,19 +463,6 @@ def test_what_the_c_library_does(body, called, loops):
     assert text.count(" phi ") == loops
 
 
-@pytest.mark.parametrize("size", [1, 600, 2047, 2048, 2049, 5000, 65536])
-@pytest.mark.parametrize("by", [1, 15, 16, -1, 100])
-def test_a_copy_of_any_length_that_lies_anywhere(size, by):
-    module = xl.parse(f"""HloModule m
-    ENTRY e {{ x = s8[{size + 200}] parameter(0) y = s8[{size + 200}] parameter(1)
-      s = s8[{size}] slice(x), slice={{[{100 - min(by, 0)}:{100 - min(by, 0) + size}]}} at = s32[] constant({100 + max(by, 0)})
-      ROOT r = s8[{size + 200}] dynamic-update-slice(y, s, at) }}""")
-    x, y = np.arange(size + 200).astype(np.int8), np.full(size + 200, 7, np.int8)
-    expected = y.copy()
-    expected[100 + max(by, 0) :][:size] = x[100 - min(by, 0) :][:size]
-    np.testing.assert_array_equal(xl.compile(module)(x, y), expected)
-
-
 def test_what_is_written_is_no_zero_of_bytes():
     assert "memset" not in (function(negative_zeros) or "")
 
