@@ -84,6 +84,22 @@ def test_types(dtype, operator):
         np.testing.assert_array_equal(compiled(x, np.int64(i), np.int64(j)), expected.astype(TYPES[dtype]))
 
 
+@pytest.mark.parametrize("operator, outside", [("and", True), ("or", False), ("or", True)])
+def test_predicates(operator, outside):
+    module = xl.parse(f"""HloModule m
+    r {{ a = pred[] parameter(0) b = pred[] parameter(1) ROOT r = pred[] {operator}(a, b) }}
+    ENTRY e {{ x = pred[150] parameter(0) first = s32[] parameter(1) i = s32[150] broadcast(first), dimensions={{}}
+      at = s32[150] iota(), iota_dimension=0 m = pred[150] compare(at, i), direction=LT
+      other = pred[] constant({str(outside).lower()}) o = pred[150] broadcast(other), dimensions={{}}
+      y = pred[150] select(m, x, o) start = pred[] constant({str(operator == "and").lower()})
+      ROOT r = pred[] reduce(y, start), dimensions={{0}}, to_apply=r }}""")
+    assert visits_few(module)
+    x = np.arange(LENGTH) < 70 if operator == "and" else np.arange(LENGTH) >= 70
+    for limit in (0, 60, 70, 71, 100, LENGTH):
+        arguments = x, np.int32(limit)
+        np.testing.assert_array_equal(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
+
+
 @pytest.mark.parametrize("limit", [0, 1, 40, LENGTH])
 def test_what_is_not_finite_counts_where_it_is_multiplied(limit):
     """A masked element that is gathered is the first one: times zero a NaN, if there are such elements."""
