@@ -24,7 +24,14 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import _coalescing_manager
-from torch.distributed.fsdp import CPUOffloadPolicy, FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FullStateDictConfig,
+    FullyShardedDataParallel,
+    ShardingStrategy,
+    StateDictType,
+    fully_shard,
+)
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.nn.functional import all_gather as differentiable_gather
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -111,6 +118,37 @@ def gathers():
         if dims:
             whole = torch.zeros((2 * dims[0], *dims[1:]), dtype=dtype)
             both(lambda t, x=x: dist.all_gather_single(t, x.to(t.device)), whole)
+    lengths = [torch.zeros(3 - 2 * k, 2, device="xla") for k in range(2)]  # Gloo's are of one length
+    dist.all_gather(lengths, numbers(lengths[dist.get_rank()].shape, torch.float32).to("xla"))
+    for rank, part in enumerate(lengths):
+        agree(part, numbers(part.shape, torch.float32, rank))
+
+
+def of_wrong_arguments():
+    """They are errors before anything is sent, so that no process waits or gets what nobody wrote."""
+    x, y = torch.ones(4, device="xla"), torch.zeros(5, device="xla")
+    wrong = {
+        "list of a tensor for each, found 1": lambda: dist.all_gather([x], x),
+        "found 3": lambda: dist.reduce_scatter(x, [x, x, x]),
+        "1 of 5": lambda: dist.reduce_scatter(y, [x, x]),
+        "2 of 4": lambda: dist.all_gather_single(y, x),
+        "2 of 5": lambda: dist.reduce_scatter_single(y, x),
+        "float64": lambda: dist.all_gather_single(torch.zeros(8, device="xla").double(), x),
+        "3 sizes": lambda: dist.all_to_all_single(x.clone(), x, [1, 1, 2], [2, 2]),
+        "parts of 1, 2 rows": lambda: dist.all_to_all_single(x.clone(), x, [2, 2], [1, 2]),
+        "5 rows": lambda: dist.all_to_all_single(y.clone(), y),
+        "a tensor for each": lambda: dist.all_to_all([x.clone()], [x]),
+        "root of a collective is 2": lambda: dist.broadcast(x, 2),
+    }
+    for message, collective in wrong.items():
+        try:
+            collective()
+        except ValueError as error:
+            assert message in str(error), (message, error)
+        else:
+            raise AssertionError(message)
+    dist.all_reduce(x)
+    agree(x, torch.full((4,), 2.0))
 
 
 def gathers_to_one():
@@ -510,6 +548,24 @@ def fully_sharded_by_flat_parameters():
             with FullyShardedDataParallel.summon_full_params(model):
                 losses.append([p.sum().item() for p in model.parameters()])
         torch.testing.assert_close(losses[:5], losses[5:], rtol=2e-6, atol=1e-6)
+
+
+def fully_sharded_whole_state_on_the_host():
+    """What one process saves of all; torch's own, of modules on the host, ends the process there."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16))
+    wanted = {name: each.clone() for name, each in model.state_dict().items()}
+    on_host = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)
+    for whole in (False, True):
+        wrapped = FullyShardedDataParallel(deepcopy(model).to("xla"), use_orig_params=whole)
+        for _ in range(2):
+            with FullyShardedDataParallel.state_dict_type(wrapped, StateDictType.FULL_STATE_DICT, on_host):
+                found = wrapped.state_dict()
+            assert found.keys() == (set() if dist.get_rank() else wanted.keys())
+            for name, each in found.items():
+                assert each.device.type == "cpu"
+                assert torch.equal(each, wanted[name])
+        assert wrapped(torch.ones(2, 8, device="xla")).device.type == "xla"
 
 
 def fully_sharded_holds_parts():

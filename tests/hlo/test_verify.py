@@ -92,6 +92,14 @@ def test_errors_name_the_source_line():
             "to_apply=add",
             "in 2 parts",
         ),
+        (
+            "x = f32[3] parameter(0) ROOT r = f32[3] all-to-all(x), replica_groups={{0,1}}, dimensions={0}",
+            "not 2 equal parts",
+        ),
+        (
+            "x = f32[3] parameter(0) ROOT r = (f32[3], f32[3], f32[3]) all-to-all(x, x, x), replica_groups={{0,1}}",
+            "2 devices get one each",
+        ),
         ("ROOT x = f32[2] parameter(0), sharding={maximal device=-1}", "no device -1"),
         ("ROOT x = f32[2] parameter(0), origin={({}, {})}", "its origin"),
         ("x = f32[2] parameter(0) ROOT r = f32[4] all-gather(x, x), replica_groups={{0,1}}, dimensions={0}", "a tuple"),

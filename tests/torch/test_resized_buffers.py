@@ -24,3 +24,10 @@ def test_elements_stay_in_their_places(client, layout):
     given = client.buffer_from_host(expected, layout=layout)
     smaller = resized_buffers.cut(given, {1: Extent(Affine(1, 0))}, 3)
     np.testing.assert_array_equal(np.asarray(smaller), array)
+
+
+@pytest.mark.parametrize("period", [None, 4])
+def test_nothing_is_cut_out_of_nothing(client, period):
+    given = client.buffer_from_host(np.zeros((0, 8), np.float32))
+    smaller = resized_buffers.cut(given, {1: Extent(Affine(1, 0), period)}, 3)
+    assert np.asarray(smaller).shape == (0, 3 if period is None else 6)

@@ -175,6 +175,30 @@ def _groups(i: Instruction) -> None:
     require(all(n >= 0 for n in numbers), "a device number in replica_groups is negative")
 
 
+def _all_to_all(i: Instruction) -> None:
+    _groups(i)
+    for count in _group_sizes(i) - {1}:  # the program may be compiled for more devices than its header says
+        if not i["dimensions"]:
+            require(len(i._operands) == count, f"{len(i._operands)} operands, of which {count} devices get one each")
+            continue
+        (dim,) = i["dimensions"]
+        for operand in i._operands:
+            require(0 <= dim < operand.shape.rank, f"dimension {dim} is out of range for {operand.shape}")
+            fits = operand.shape.dims[dim] % count == 0
+            require(fits, f"dimension {dim} of {operand.shape} is not {count} equal parts")
+
+
+def _group_sizes(i: Instruction) -> set[int]:
+    """How many devices meet: all there are, where no groups are written."""
+    groups = i["replica_groups"].groups(0) if i["replica_groups"] is not None else []
+    if any(groups):
+        return {len(group) for group in groups}
+    module = i.parent.module if i.parent is not None else None
+    if module is None:
+        return set()
+    return {module.config.replica_count if i["channel_id"] is None else module.config.num_partitions}
+
+
 def _all_gather(i: Instruction) -> None:
     _groups(i)
     check_gather_shapes(i)
@@ -226,7 +250,7 @@ CHECKS: dict[str, Callable[[Instruction], None]] = {
     "scaled-dot": _scaled_dot,
     "custom-call": _custom_call,
     "all-reduce": _groups,
-    "all-to-all": _groups,
+    "all-to-all": _all_to_all,
     "reduce-scatter": _reduce_scatter,
     "rng": _rng,
     "compare": _compare,

@@ -10,6 +10,7 @@ import torch
 from torch import ScriptObject, Tensor
 from torch.distributed import AllreduceOptions, ReduceOp, Work
 
+from xloom.torch.lazy.distributed.arguments import check_list, check_parts, check_root, rows_of
 from xloom.torch.lazy.distributed.collectives import Group, joined, rows, shaped, split, stacked, zeros_like
 from xloom.torch.lazy.distributed.process_group import DIRECT, group_of
 from xloom.torch.lazy.recording.table import handles
@@ -101,6 +102,7 @@ DIRECT["allreduce"] = _all_reduce_directly
 def reduce(tensors: Sequence[Tensor], group: ScriptObject, op: ScriptObject, root: int, *_: Any) -> None:
     """The same, for one member; the others' tensors stay."""
     members = group_of(group)
+    check_root(root, members.size)
     for tensor in tensors:
         value = members.all_reduce(_read(tensor), _reduction(op))
         if root == members.rank:
@@ -110,8 +112,10 @@ def reduce(tensors: Sequence[Tensor], group: ScriptObject, op: ScriptObject, roo
 @_collective("broadcast_")
 def broadcast(tensors: Sequence[Tensor], group: ScriptObject, root: int, *_: Any) -> None:
     """Each tensor becomes that of one member."""
+    members = group_of(group)
+    check_root(root, members.size)
     for tensor in tensors:
-        write(tensor, group_of(group).broadcast(_read(tensor), root))
+        write(tensor, members.broadcast(_read(tensor), root))
 
 
 # -- a result from each
@@ -119,9 +123,19 @@ def broadcast(tensors: Sequence[Tensor], group: ScriptObject, root: int, *_: Any
 
 @_collective("allgather_")
 def all_gather(outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], group: ScriptObject, *_: Any) -> None:
-    """All members' tensors."""
+    """All members' tensors, which may differ in length if the outputs say so."""
+    members = group_of(group)
     for targets, tensor in zip(outputs, inputs, strict=True):
-        _write_rows(targets, group_of(group).all_gather(_read(tensor)))
+        check_list(targets, members.size)
+        check_parts(targets[members.rank], tensor)
+        lengths = [target.numel() for target in targets]
+        if len(set(lengths)) == 1:
+            _write_rows(targets, members.all_gather(_read(tensor)))
+            continue
+        flat = [shaped(_read(tensor), (tensor.numel(),))] * members.size
+        found = members.uneven_all_to_all(joined(flat), [tensor.numel()] * members.size, lengths)
+        for target, value in zip(targets, split(found, lengths), strict=True):
+            write(target, value)
 
 
 @_collective("allgather_coalesced_")
@@ -135,7 +149,9 @@ def all_gather_of_several(
 @_collective("_allgather_base_")
 def all_gather_into(output: Tensor, input: Tensor, group: ScriptObject, *_: Any) -> None:
     """One behind the other."""
-    write(output, group_of(group).all_gather(_read(input)))
+    members = group_of(group)
+    check_parts(output, input, members.size)
+    write(output, members.all_gather(_read(input)))
 
 
 @_collective("allgather_into_tensor_coalesced_")
@@ -151,8 +167,12 @@ def gather(
 ) -> None:
     """All members' tensors, for one of them."""
     members = group_of(group)
+    check_root(root, members.size)
     value = members.all_gather(_read(inputs[0]))
-    if root == members.rank:
+    if root == members.rank:  # the others have their part in it, whatever this one has to say of its list
+        check_list(outputs[0], members.size)
+        for output in outputs[0]:
+            check_parts(output, inputs[0])
         _write_rows(outputs[0], value)
 
 
@@ -164,15 +184,20 @@ def reduce_scatter(
     outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], group: ScriptObject, op: ScriptObject, *_: Any
 ) -> None:
     """The part of this member, folded."""
+    members = group_of(group)
     for output, parts in zip(outputs, inputs, strict=True):
+        check_list(parts, members.size)
+        for part in parts:
+            check_parts(part, output)
         value = stacked([_read(part) for part in parts])
-        write(output, group_of(group).reduce_scatter(value, _reduction(op)))
+        write(output, members.reduce_scatter(value, _reduction(op)))
 
 
 @_collective("_reduce_scatter_base_")
 def reduce_scatter_from(output: Tensor, input: Tensor, group: ScriptObject, op: ScriptObject, *_: Any) -> None:
     """The same, of one tensor with all parts."""
     members = group_of(group)
+    check_parts(input, output, members.size)
     write(output, members.reduce_scatter(_in_parts(members, input), _reduction(op)))
 
 
@@ -192,6 +217,11 @@ def scatter(
     """The part of this member, of what one of them has."""
     members = group_of(group)
     (output,) = outputs
+    check_root(root, members.size)
+    if root == members.rank:
+        check_list(inputs[0], members.size)
+        for part in inputs[0]:
+            check_parts(part, output)
     own = zeros_like(_read(output))
     parts = [_read(part) for part in inputs[0]] if root == members.rank else [own] * members.size
     write(output, rows(members.all_to_all(stacked(parts)))[root])
@@ -200,9 +230,12 @@ def scatter(
 @_collective("alltoall_")
 def all_to_all(outputs: Sequence[Tensor], inputs: Sequence[Tensor], group: ScriptObject, *_: Any) -> None:
     """A tensor to each member, one from each; they may differ in length."""
+    members = group_of(group)
+    for tensors in (inputs, outputs):
+        check_list(tensors, members.size)
     flat = [shaped(_read(each), (each.numel(),)) for each in inputs]
     sent, received = [each.numel() for each in inputs], [each.numel() for each in outputs]
-    found = group_of(group).uneven_all_to_all(joined(flat), sent, received)
+    found = members.uneven_all_to_all(joined(flat), sent, received)
     for output, value in zip(outputs, split(found, received), strict=True):
         write(output, value)
 
@@ -212,4 +245,9 @@ def all_to_all_of_rows(
     output: Tensor, input: Tensor, group: ScriptObject, received: Sequence[int], sent: Sequence[int], *_: Any
 ) -> None:
     """The same of rows of one tensor; without sizes, as many for each."""
-    write(output, group_of(group).exchange(_read(input), list(sent), list(received)))
+    members = group_of(group)
+    parts = [rows_of(input, sent, members.size), rows_of(output, received, members.size)]
+    if not sent and not received:
+        check_parts(output, input)
+        parts = [[], []]
+    write(output, members.exchange(_read(input), *parts))

@@ -14,12 +14,20 @@ def register() -> None:
         return
     from xloom.torch.lazy.distributed import bucket_copies as bucket_copies
     from xloom.torch.lazy.distributed import c10d as c10d
-    from xloom.torch.lazy.distributed import device_mesh, fully_sharded, process_group, staging, unused_parameters
+    from xloom.torch.lazy.distributed import (
+        device_mesh,
+        fully_sharded,
+        fully_sharded_state,
+        process_group,
+        staging,
+        unused_parameters,
+    )
     from xloom.torch.lazy.distributed import fully_sharded_copies as fully_sharded_copies
     from xloom.torch.lazy.distributed import functional as functional  # they have operators
 
     device_mesh.register()
     fully_sharded.register()
+    fully_sharded_state.register()
     staging.register()
     unused_parameters.register()
 

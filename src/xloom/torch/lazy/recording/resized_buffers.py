@@ -36,10 +36,11 @@ def cut(buffer: Buffer, extents: Mapping[int, Extent], size: int) -> Buffer:
     def take(array: np.ndarray) -> np.ndarray:
         for d, extent in extents.items():
             here, rest = array.shape[:d], array.shape[d + 1 :]
-            rows = (-1, extent.period) if extent.period is not None else (1, array.shape[d])
-            array = array.reshape(*here, *rows, *rest)
+            period = array.shape[d] if extent.period is None else extent.period
+            periods = 1 if extent.period is None else array.shape[d] // period
+            array = array.reshape(*here, periods, period, *rest)
             array = array[(slice(None),) * (d + 1) + (slice(extent.size.at(size)),)]
-            array = array.reshape(*here, -1, *rest)
+            array = array.reshape(*here, dims[d], *rest)
         return np.ascontiguousarray(array)
 
     return _moved(buffer, array_shape(own.dtype, dims), take)
