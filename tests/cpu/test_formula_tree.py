@@ -46,3 +46,11 @@ def test_a_formula_without_steps():
     assert tree.find((5,)) is None
     tree.add(SymbolicDimensions([3]).formula([7]), "served")
     assert tree.find((5,)) == ([[], [7]], "served")
+
+
+def test_a_threshold_is_no_float_where_it_is_the_integer_of_a_result():
+    sizes = SymbolicDimensions([2])
+    assert sizes.symbols[0] > 1.0
+    tree = FormulaTree()
+    tree.add(sizes.formula([1]), "served")
+    assert str(tree.find((2,))) == "([[], [1]], 'served')"

@@ -89,8 +89,9 @@ class FormulaWriter:
         self._constants: dict[int, int] = {}
 
     def constant(self, value: int) -> int:
-        """The number of a constant."""
-        return self._constants.setdefault(value, -1 - len(self._constants))
+        """The number of a constant; of a threshold that is a whole float, that of the integer which it equals."""
+        whole = value if value % 1 else int(value)
+        return self._constants.setdefault(whole, -1 - len(self._constants))
 
     def compute(self, operation: str, x: int, y: int) -> int:
         """The number of what is computed of two values."""
