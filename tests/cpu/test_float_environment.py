@@ -95,3 +95,27 @@ def test_on_arm():
     (kept,), (flushed,) = (emulated(doubled(4), each, [x]) for each in (arm, replace(arm, flushes_denormals=True)))
     np.testing.assert_array_equal(kept, x + x)
     assert not flushed.any()
+
+
+@pytest.mark.parametrize(
+    ("operation", "wanted"),
+    [
+        ("log(guarded)", [np.log(np.float32(1e-40)), 0, np.log(np.float32(2))]),
+        ("atan2(zeros, guarded)", [0, 0, 0]),
+    ],
+)
+def test_a_denormal_constant_in_place_of_zeros_is_one_number(operation: str, wanted: list[float]):
+    """LLVM, which knows that the constant is not 0, and the program, to which it may be, agree on the result."""
+    module = xl.parse(f"""HloModule m
+ENTRY main {{
+  x = f32[3] parameter(0)
+  zero = f32[] constant(0)
+  zeros = f32[3] broadcast(zero), dimensions={{}}
+  least = f32[] constant(1e-40)
+  leasts = f32[3] broadcast(least), dimensions={{}}
+  is_none = pred[3] compare(x, zeros), direction=EQ
+  guarded = f32[3] select(is_none, leasts, x)
+  ROOT y = f32[3] {operation}
+}}""")
+    for target in (KEPT, FLUSHES):
+        np.testing.assert_allclose(compile(module, target)(np.array([0, 1, 2], np.float32)), wanted, rtol=1e-6)

@@ -130,8 +130,8 @@ def _atan2(tail: Sequence[float], y: Scalar, x: Scalar) -> Scalar:
     width, height = x.abs(), y.abs()
     steep = height > width
     low, high = select(steep, width, height), select(steep, height, width)
-    # 0 / 0 is to be 0, and infinity / infinity 1
-    ratio = select(low.equals(high), select(high.equals(0.0), high, 1.0), low / high)
+    # 0 / 0 is to be 0, also where the divisor is a subnormal constant, and infinity / infinity 1
+    ratio = select(low.equals(0.0) & (high >= 0.0), low, select(low.equals(high), 1.0, low / high))
     angle = _odd(ratio, tail)
     angle = select(steep, _HALF_PI[0] - (angle - _HALF_PI[1]), angle)
     angle = select(x.bits() < 0, 2 * _HALF_PI[0] - (angle - 2 * _HALF_PI[1]), angle)

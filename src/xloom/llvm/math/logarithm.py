@@ -57,6 +57,19 @@ def to_float(k: Scalar) -> Scalar:
     return (k | form.bits_of(2.0**form.mantissa)).as_float() - (2.0**form.mantissa + form.bias)
 
 
+def parts(x: Scalar) -> tuple[Scalar, Scalar]:
+    """The exponent as a float and m of `split`, also where x is subnormal: its bits are how many of the least it is.
+
+    A product would be 0 where a program has no subnormal numbers, though LLVM has said of a constant that it is not 0.
+    """
+    form = x.format
+    unit = 2.0**form.mantissa
+    subnormal = x < form.smallest_normal
+    k, m = split(select(subnormal, (x.bits() | form.bits_of(unit)).as_float() - unit, x))
+    exponent = to_float(k)
+    return select(subnormal, exponent - (form.bias - 1.0 + form.mantissa), exponent), m
+
+
 def of_parts(k: Scalar, f: Scalar, tail: Sequence[float]) -> Scalar:
     """k ln 2 + log(1 + f)."""
     high, low = LN2[k.format]
@@ -72,12 +85,8 @@ def of_parts(k: Scalar, f: Scalar, tail: Sequence[float]) -> Scalar:
 @emitter
 def log(x: Scalar) -> Scalar:
     """The natural logarithm; NaN of negative numbers, -inf of zeros."""
-    form = x.format
-    subnormal = x < form.smallest_normal
-    digits = form.mantissa + 1
-    k, m = split(select(subnormal, x * 2.0**digits, x))
-    exponent = to_float(k)
-    result = of_parts(select(subnormal, exponent - digits, exponent), m - 1.0, TAIL[form])
+    exponent, m = parts(x)
+    result = of_parts(exponent, m - 1.0, TAIL[x.format])
     result = select(x < math.inf, result, x)  # infinity and NaN
     result = select(x < 0.0, math.nan, result)
     return select(x.equals(0.0), -math.inf, result)

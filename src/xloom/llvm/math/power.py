@@ -132,11 +132,7 @@ _ATANH_TAIL = (
 
 def _log_in_two(size: Scalar) -> tuple[Scalar, Scalar]:
     """log(size) as a sum of two, good to 2^-65: k ln 2 + 2 atanh(s) with s = (m - 1) / (m + 1)."""
-    subnormal = size < F64.smallest_normal
-    k, m = logarithm.split(select(subnormal, size * 2.0**53, size))
-    k = logarithm.to_float(k)
-    k = select(subnormal, k - 53.0, k)
-
+    k, m = logarithm.parts(size)
     divisor = m + 1.0
     divisor_low = m - (divisor - 1.0)
     inverse = 1.0 / divisor
