@@ -11,7 +11,7 @@ import pytest
 import xloom as xl
 from tests.cpu.aarch64_emulator import emulated
 from xloom.cpu.compile import compile
-from xloom.llvm.target import process_target, target_named
+from xloom.llvm.target import Target, process_target, target_named
 from xloom.pjrt import Client
 
 LIBC = ctypes.CDLL(None)
@@ -119,3 +119,10 @@ ENTRY main {{
 }}""")
     for target in (KEPT, FLUSHES):
         np.testing.assert_allclose(compile(module, target)(np.array([0, 1, 2], np.float32)), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", [KEPT, FLUSHES])
+def test_cube_roots_of_denormals(target: Target):
+    module = xl.parse("HloModule m\nENTRY main { x = f64[4] parameter(0) ROOT y = f64[4] cbrt(x) }")
+    x = np.array([5e-324, -1e-310, 3e-320, 8.0])
+    np.testing.assert_allclose(compile(module, target)(x), np.cbrt(x), rtol=1e-15)

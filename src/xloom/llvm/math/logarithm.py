@@ -57,15 +57,20 @@ def to_float(k: Scalar) -> Scalar:
     return (k | form.bits_of(2.0**form.mantissa)).as_float() - (2.0**form.mantissa + form.bias)
 
 
-def parts(x: Scalar) -> tuple[Scalar, Scalar]:
-    """The exponent as a float and m of `split`, also where x is subnormal: its bits are how many of the least it is.
+def multiple_of_least(x: Scalar) -> Scalar:
+    """How many times the least number a positive subnormal x is: its bits.
 
     A product would be 0 where a program has no subnormal numbers, though LLVM has said of a constant that it is not 0.
     """
+    unit = 2.0**x.format.mantissa
+    return (x.bits() | x.format.bits_of(unit)).as_float() - unit
+
+
+def parts(x: Scalar) -> tuple[Scalar, Scalar]:
+    """The exponent as a float and m of `split`, also where x is subnormal."""
     form = x.format
-    unit = 2.0**form.mantissa
     subnormal = x < form.smallest_normal
-    k, m = split(select(subnormal, (x.bits() | form.bits_of(unit)).as_float() - unit, x))
+    k, m = split(select(subnormal, multiple_of_least(x), x))
     exponent = to_float(k)
     return select(subnormal, exponent - (form.bias - 1.0 + form.mantissa), exponent), m
 

@@ -38,7 +38,7 @@ def _cbrt(x: Scalar, subnormal: Scalar | None, refined: bool) -> Scalar:
     """The root of 2^(3q + e) m, 1 <= m < 2, 0 <= e <= 2."""
     size = x.abs()
     if subnormal is not None:
-        size = select(subnormal, size * 2.0**54, size)
+        size = select(subnormal, logarithm.multiple_of_least(size), size)
     less_one = ((size.bits() >> 52) | F64.bits_of(2.0**52)).as_float() - (2.0**52 + 1.0)
     # of the exponent less one, a third to the nearest integer is a third of the exponent rounded down
     rounder = 1.5 * 2.0**52
@@ -61,7 +61,7 @@ def _cbrt(x: Scalar, subnormal: Scalar | None, refined: bool) -> Scalar:
         root = fma(residue, y * y * (1 / 3), root)
     scale = ((q + 1023) << 52).as_float()
     if subnormal is not None:
-        scale = select(subnormal, scale * 2.0**-18, scale)
+        scale = select(subnormal, scale * 2.0 ** (-1074 // 3), scale)  # the least number is 2^-1074
     keep = x.equals(0.0) | ~(x.abs() < math.inf)
     return select(keep, x, (root * scale).copysign(x))
 
