@@ -26,6 +26,25 @@ def compiled(function, *args):
     return torch.compile(function, backend="xloom")(*args)
 
 
+OF_NUMBERS = {
+    "bartlett": lambda **o: torch.bartlett_window(8, **o),
+    "blackman": lambda **o: torch.blackman_window(7, periodic=False, **o),
+    "hamming": lambda **o: torch.hamming_window(7, True, 0.5, 0.4, **o),
+    "kaiser": lambda **o: torch.kaiser_window(9, True, 5.0, **o),
+    "frequencies": lambda **o: torch.fft.fftfreq(8, d=0.5, **o),
+    "frequencies of reals": lambda **o: torch.fft.rfftfreq(7, dtype=torch.float64, **o),
+    "range": lambda **o: torch.ops.aten.range.step(1, 2, 0.25, **o),
+    "range of integers": lambda **o: torch.ops.aten.range.step(5, 0, -2, dtype=torch.int32, **o),
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_windows_frequencies_and_ranges(name):
+    made = OF_NUMBERS[name](device="cpu")
+    torch.testing.assert_close(compiled(lambda: OF_NUMBERS[name](device="cpu")), made, rtol=0, atol=0)
+    torch.testing.assert_close(OF_NUMBERS[name](device="xla").cpu(), made)
+
+
 @pytest.mark.parametrize("name", FOREACH)
 def test_lists_of_tensors(name):
     torch.manual_seed(0)

@@ -43,6 +43,7 @@ FAMILIES = (
     "sync_batch_norm",
     "upsample",
     "view",
+    "windows",
 )
 for _family in FAMILIES:
     import_module(f"xloom.torch.lowering.{_family}")

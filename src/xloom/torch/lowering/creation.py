@@ -121,6 +121,15 @@ def arange(g: Graph, end, dtype: Dtype, start=0, step=1):
     return g.cast(counts if start == 0 else g.add(counts, g.full_like(counts, start)), target)
 
 
+@lowers("aten.range.step", "aten.range.default")
+def range_(g: Graph, start, end, dtype: Dtype, step=1):
+    """start, start + step, ... up to end, which is among them."""
+    target = dtype_or(dtype, default_float())
+    steps = np.arange(math.floor((end - start) / step) + 1)
+    wide = np.int64 if target.is_integer else np.float64
+    return g.literal((wide(start) + steps * wide(step)).astype(target.numpy))
+
+
 @lowers("aten.linspace.default")
 def linspace(g: Graph, start: Number, end: Number, steps: int, dtype: Dtype):
     """So many points from start to end, both ends exact: the second half counts from the end."""

@@ -122,6 +122,22 @@ def pow_(g: Graph, x: Value, exponent: Value):
     return in_wide(g, dtype, g.power, x, exponent)
 
 
+def _times_log(log: str) -> Callable[..., Any]:
+    def product(g: Graph, x: Value, y: Value) -> Instruction:
+        a, b = g.broadcast_operands(x, y, dtype=float_type(x, y))
+        zero = g.full_like(a, 0)
+        some = g.select(g.compare(a, zero, direction="EQ"), zero, g.multiply(a, getattr(g, log)(b)))
+        return g.select(g.compare(b, b, direction="NE"), b, some)
+
+    return product
+
+
+for _kind in ("Tensor", "Scalar_Self", "Scalar_Other"):
+    lowers(f"aten.xlogy.{_kind}")(_times_log("log"))
+for _kind in ("default", "self_scalar", "other_scalar"):
+    lowers(f"aten.special_xlog1py.{_kind}")(_times_log("log_plus_one"))
+
+
 def _complex_power(g: Graph, a: Instruction, b: Instruction) -> Instruction:
     # the general formula takes the logarithm of the base
     zero = g.full_like(b, 0)

@@ -17,7 +17,9 @@ aten = torch.ops.aten
 def register(library: torch.library.Library) -> None:
     """Registers the kernels."""
     ranges = (aten.arange.default, aten.arange.start, aten.arange.start_step)
-    for op in (*ranges, aten.tril_indices.default, aten.triu_indices.default):
+    kaiser = aten.kaiser_window
+    windows = (kaiser.default, kaiser.periodic, kaiser.beta)
+    for op in (*ranges, aten.tril_indices.default, aten.triu_indices.default, *windows):
         library.impl(op._schema.name.removeprefix("aten::") + _overload(op), _kernel(op), "PrivateUse1")
 
 

@@ -24,7 +24,9 @@ _BY_MEMORY_FORMAT = {
 }
 """Operators whose results are channels-last if one of those arguments is. Tensors without memory do not tell it so."""
 
-_AS_SUMS = frozenset(["aten.floor_divide.default", "aten.copysign.Tensor"])
+_AS_SUMS = frozenset(
+    ["aten.floor_divide.default", "aten.copysign.Tensor", "aten.xlogy.Tensor", "aten.special_xlog1py.default"]
+)
 """Operators that torch computes without memory from operands in other order: the first one's layout counts."""
 
 _VOLUMES = "aten.max_pool3d_with_indices.default"
@@ -37,7 +39,7 @@ def output_types(op: Any, args: Sequence[Any], found: Any, signature: Signature)
     followed = _BY_MEMORY_FORMAT.get(name)
     if name == _VOLUMES and args[0].dim() == 4:
         return tuple([_of_one(type, args[0]) for type in signature.outputs])
-    if name in _AS_SUMS:
+    if name in _AS_SUMS and all(isinstance(each, torch.Tensor) for each in args[:2]):
         found = torch.ops.aten.add.Tensor(*[without_values(geometry(each)) for each in args[:2]])
     if followed is None:
         return tuple(_as_found(found, signature))
