@@ -28,6 +28,12 @@ WRONG = {
     "mask": lambda d: torch.ones(3, 4, device=d)[torch.ones(3, 3, dtype=torch.bool, device=d)],
     "too many indices": lambda d: torch.ones(3, device=d)[torch.ones(3, 2, dtype=torch.bool, device=d)],
     "indices": lambda d: torch.ones(3, 4, device=d)[torch.zeros(2).long().to(d), torch.zeros(3).long().to(d)],
+    "rows by a matrix": lambda d: torch.ones(3, 4, device=d).index_select(0, torch.zeros(1, 2).long().to(d)),
+    "rows by bytes": lambda d: torch.ones(3, 4, device=d).index_select(0, torch.zeros(2, dtype=torch.int8, device=d)),
+    "copies by short indices": lambda d: torch.ones(3, device=d).index_copy(
+        0, torch.zeros(1, dtype=torch.int32, device=d), torch.ones(1, device=d)
+    ),
+    "numbers by floats": lambda d: torch.ones(3, device=d).index_fill_(0, torch.zeros(1, device=d), 2.0),
     "indices of nothing": lambda d: torch.ones(3, 0, device=d)[:, torch.zeros(2).long().to(d)],
     "made of other operators": lambda d: torch.nn.ReflectionPad2d(2)(torch.ones(3, 0, 5, device=d)),
     "out of another type": lambda d: torch.add(
