@@ -133,6 +133,43 @@ def test_a_length_of_each_row():
     np.testing.assert_allclose(xl.compile(module)(*arguments), xl.evaluate(module, *arguments), rtol=1e-6)
 
 
+@pytest.mark.parametrize("results", [64, 1000])
+@pytest.mark.parametrize("rows", [70, 128, 20_000])
+@pytest.mark.parametrize("operator", ["add", "maximum"])
+def test_columns(results, rows, operator):
+    """Neighbours in memory belong to different results: what is elsewhere is added to all of these."""
+    shape = f"f32[{rows},{results}]"
+    module = xl.parse(f"""HloModule m
+    r {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] {operator}(a, b) }}
+    ENTRY e {{ x = {shape} parameter(0) low = s32[] parameter(1) high = s32[] parameter(2) o = f32[{results}] parameter(3)
+      i = s32[{rows},{results}] broadcast(low), dimensions={{}} j = s32[{rows},{results}] broadcast(high), dimensions={{}}
+      at = s32[{rows},{results}] iota(), iota_dimension=0 p = pred[{rows},{results}] compare(at, i), direction=GE
+      q = pred[{rows},{results}] compare(at, j), direction=LT m = pred[{rows},{results}] and(p, q)
+      other = {shape} broadcast(o), dimensions={{1}} y = {shape} select(m, x, other) zero = f32[] constant(0)
+      ROOT r = f32[{results}] reduce(y, zero), dimensions={{0}}, to_apply=r }}""")
+    assert visits_few(module)
+    compiled = xl.compile(module)
+    x, other = numbers("f32", rows, results), (np.arange(results) % 3).astype(np.float32)
+    for low, high in [(0, 0), (0, rows), (3, 4), (1, rows - 1), (rows - 9, rows), (40, 10)]:
+        masked = np.where(((np.arange(rows) >= low) & (np.arange(rows) < high))[:, None], x, other)
+        expected = masked.sum(0) if operator == "add" else masked.max(0, initial=0)
+        np.testing.assert_array_equal(compiled(x, np.int32(low), np.int32(high), other), expected)
+
+
+def test_a_mask_along_the_results_stays_a_mask():
+    module = xl.parse("""HloModule m
+    add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+    ENTRY e { x = f32[100,128] parameter(0) at = s32[100,128] iota(), iota_dimension=0
+      along = s32[100,128] iota(), iota_dimension=1 m = pred[100,128] compare(at, along), direction=GE
+      zero = f32[] constant(0) z = f32[100,128] broadcast(zero), dimensions={} y = f32[100,128] select(m, x, z)
+      ROOT r = f32[128] reduce(y, zero), dimensions={0}, to_apply=add }""")
+    assert not visits_few(module)
+    x = numbers("f32", 100, 128)
+    np.testing.assert_array_equal(
+        xl.compile(module)(x), np.where(np.arange(100)[:, None] >= np.arange(128), x, 0).sum(0)
+    )
+
+
 @pytest.mark.parametrize("low, high", [(0, 0), (5, 6), (100, 90_000), (0, 100_000), (99_999, 100_000)])
 def test_a_long_row(low, high):
     """Longer than a run of a sum, and in pieces that threads share."""

@@ -39,8 +39,11 @@ class MaskedRange:
     outside: tuple[Node, ...]
 
 
-def masked_range(reductions: Sequence[Reduction], var: Var) -> MaskedRange | None:
-    """The range along a loop; None where there are no such masks, or elements outside them are not all the same."""
+def masked_range(reductions: Sequence[Reduction], var: Var, beside: Var | None = None) -> MaskedRange | None:
+    """The range along a loop; None where there are no such masks, or elements outside them are not all the same.
+
+    It is the same for all iterations of a loop `beside` it, along which elements outside may change.
+    """
     if var.size < SHORTEST or not all(map(_takes_many, reductions)):
         return None
     elements = [f.elements[0] for f in reductions]
@@ -53,6 +56,8 @@ def masked_range(reductions: Sequence[Reduction], var: Var) -> MaskedRange | Non
     found: dict[tuple[Node, ...], list[Mask]] = {}
     made: dict[Hashable, Any] = {}
     for mask in _masks(nodes, var, changes):
+        if beside is not None and beside in _variables(mask):
+            continue
         without = _Without(mask.node, made)
         for node in nodes:
             without.add(node)
@@ -83,6 +88,12 @@ def _masks(nodes: Sequence[Node], var: Var, changes: Callable[[Node], bool]) -> 
                 expression = index_expression(place)
                 if expression is not None and abs(expression.factor(var)) == 1:
                     yield Mask(node, expression, way, limit)
+
+
+def _variables(mask: Mask) -> set[Var]:
+    """The loops along which a mask changes."""
+    indices = [mask.place, *(index for node in walk([mask.limit]) for index in indices_of(node))]
+    return {v for index in indices for v, _ in index.terms}
 
 
 class _Without:

@@ -11,11 +11,14 @@ from llvmlite import ir
 
 from xloom.codegen.emission.accumulators import Accumulator, accumulators, are_sums, representation_of
 from xloom.codegen.loop_ir.affine import Var, linear, variable
+from xloom.codegen.loop_ir.masked_range import masked_range
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered
 from xloom.codegen.loop_ir.nodes import Reduction, walk
+from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.cpu.loops.short_rows import BLOCK, LONGEST, TransposedRows, loads_of_short_rows
+from xloom.cpu.loops.unmasked_part import outside, take_outside, unmasked_part
 from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, loop
@@ -192,18 +195,44 @@ class ColumnReduction:
                 elements.vars[var] = stack.enter_context(loop(b, begin, end, name=var.name, hints=VECTOR_ONLY))
                 begin, end = I64(0), i64(following.size)
             stack.enter_context(elements.scope())
-            if not self._in_runs(height):
-                self._take(elements, state, lanes, begin, end)
+            masked = masked_range(self.reductions, self.rows[-1], self.best)
+            if masked is None:
+                self._rows_between(elements, state, lanes, begin, end, most, height)
                 return
-            # sums of sums: the error grows with the length of a run and their number, not with all of it
-            part = self._states(b, most)
-            with loop(b, begin, end, RUN, name="run", hints=VECTOR_ONLY) as first, elements.scope():
-                self._start(elements, part, most, elements.identity_values)
-                self._take(elements, part, lanes, first, intrinsic(b, "smin", b.add(first, I64(RUN)), end))
-                with lanes() as lane:
-                    for reduction in self.reductions:
-                        values = [a.get(lane) for a in part[id(reduction)]]
-                        elements.combine(reduction, [a.lane(lane) for a in state[id(reduction)]], values)
+            chosen("only where masks hold", f"elements elsewhere do not change along {self.rows[-1].name}")
+            with unmasked_part(elements, masked, self.rows[-1], begin, end) as (first, last):
+                self._rows_between(elements, state, lanes, first, last, most, height, is_whole=False)
+            with outside(elements, begin, end, first, last) as count, lanes() as lane:
+                for reduction, node in zip(self.reductions, masked.outside, strict=True):
+                    take_outside(elements, reduction, node, [a.lane(lane) for a in state[id(reduction)]], count)
+
+    def _rows_between(
+        self,
+        elements: Elements,
+        state: States,
+        lanes: Lanes,
+        begin: ir.Value,
+        end: ir.Value,
+        most: int,
+        height: int,
+        *,
+        is_whole: bool = True,
+    ) -> None:
+        """Rows of the innermost loop, in runs where there are many: as many as it was planned with, if `is_whole`."""
+        b = elements.b
+        if not self._in_runs(height):
+            self._take(elements, state, lanes, begin, end, is_whole=is_whole)
+            return
+        # sums of sums: the error grows with the length of a run and their number, not with all of it
+        part = self._states(b, most)
+        with loop(b, begin, end, RUN, name="run", hints=VECTOR_ONLY) as first, elements.scope():
+            self._start(elements, part, most, elements.identity_values)
+            last = intrinsic(b, "smin", b.add(first, I64(RUN)), end)
+            self._take(elements, part, lanes, first, last, is_whole=is_whole)
+            with lanes() as lane:
+                for reduction in self.reductions:
+                    values = [a.get(lane) for a in part[id(reduction)]]
+                    elements.combine(reduction, [a.lane(lane) for a in state[id(reduction)]], values)
 
     def _in_runs(self, outermost: int) -> bool:
         steps = outermost * math.prod(v.size for v in self.rows[1:]) // self._together()
@@ -218,10 +247,12 @@ class ColumnReduction:
             return next(k for k in (ROWS, 4, 2, 1) if k <= most)
         return next(k for k in (size, ROWS, 4, 2, 1) if k <= most and size % k == 0)
 
-    def _take(self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value) -> None:
-        """The rows of the innermost loop from `begin` to `end`."""
+    def _take(
+        self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value, *, is_whole: bool
+    ) -> None:
+        """The rows of the innermost loop from `begin` to `end`, a part that it was cut into if that `is_whole`."""
         b, together = elements.b, self._together()
-        if self.rows[-1].size % together == 0:
+        if is_whole and self.rows[-1].size % together == 0:
             self._steps(elements, state, lanes, begin, end, together)
             return
         whole = b.sub(end, b.srem(b.sub(end, begin), I64(together)))

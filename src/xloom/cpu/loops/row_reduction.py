@@ -20,7 +20,7 @@ from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases, counters
 from xloom.cpu.loops.short_rows import transposed_rows_fit
-from xloom.cpu.loops.unmasked_part import take_outside, unmasked_part
+from xloom.cpu.loops.unmasked_part import outside, take_outside, unmasked_part
 from xloom.hlo.dtype import Kind
 from xloom.llvm import element_access
 from xloom.llvm.cache_lines import CACHED
@@ -274,12 +274,11 @@ class RowReduction:
             yield span
             return
         chosen("only where masks hold", f"elements elsewhere do not change along {inner.name}")
-        b, (row,) = elements.b, rows
+        (row,) = rows
         begin, end, *_ = span or _Range(I64(0), i64(inner.size), inner.size)
         with _at(elements, row.place), unmasked_part(elements, masked, inner, begin, end) as (first, last):
             yield _Range(first, last, None, summing_part_hints(self.phases.module.target))
-        with _at(elements, row.place):
-            count = b.sub(b.sub(end, begin), b.sub(last, first))
+        with _at(elements, row.place), outside(elements, begin, end, first, last) as count:
             for reduction, node in zip(self.reductions, masked.outside, strict=True):
                 take_outside(elements, reduction, node, row.states[id(reduction)], count)
 

@@ -70,15 +70,23 @@ def _bounds(elements: Elements, mask: Mask, var: Var) -> tuple[ir.Value | None, 
     return (after, None) if upwards else (None, at)
 
 
-def take_outside(elements: Elements, reduction: Reduction, node: Node, state: Sequence[State], count: ir.Value) -> None:
-    """So many equal elements into the accumulators of a reduction."""
-    b, representation = elements.b, state[0].representation
+@contextmanager
+def outside(elements: Elements, begin: ir.Value, end: ir.Value, first: ir.Value, last: ir.Value) -> Iterator[ir.Value]:
+    """How many iterations from `begin` to `end` are not from `first` to `last`; what is emitted is for one and more."""
+    b = elements.b
+    count = b.sub(b.sub(end, begin), b.sub(last, first))
     with b.if_then(b.icmp_signed(">", count, I64(0))), elements.scope():
-        value = elements.wider(node) if isinstance(representation, Sum) else elements.value(node)
-        if reduction.plain == "add":
-            kept = representation.kept
-            times = conversion.converted(b, count, s64, kept)
-            value = b.fmul(value, times) if kept.is_float else b.mul(value, times)
-        elif isinstance(representation, Merging):
-            value = representation.encoded(b, value)
-        elements.combine(reduction, state, [value])
+        yield count
+
+
+def take_outside(elements: Elements, reduction: Reduction, node: Node, state: Sequence[State], count: ir.Value) -> None:
+    """So many equal elements, one at least, into the accumulators of a reduction."""
+    b, representation = elements.b, state[0].representation
+    value = elements.wider(node) if isinstance(representation, Sum) else elements.value(node)
+    if reduction.plain == "add":
+        kept = representation.kept
+        times = conversion.converted(b, count, s64, kept)
+        value = b.fmul(value, times) if kept.is_float else b.mul(value, times)
+    elif isinstance(representation, Merging):
+        value = representation.encoded(b, value)
+    elements.combine(reduction, state, [value])
