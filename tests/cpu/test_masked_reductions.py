@@ -100,6 +100,23 @@ def test_predicates(operator, outside):
         np.testing.assert_array_equal(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
 
 
+def test_a_place_that_the_program_computes_stays_masked():
+    """The index of a gathered index changes along the loop as that does, not by one."""
+    module = xl.parse("""HloModule m
+    add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+    ENTRY e { x = f32[150] parameter(0) by = s32[150] parameter(1) first = s32[] parameter(2)
+      at = s32[150] iota(), iota_dimension=0
+      there = s32[150] gather(at, by), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
+        index_vector_dim=1, slice_sizes={1}
+      place = s32[150] add(at, there) i = s32[150] broadcast(first), dimensions={}
+      m = pred[150] compare(place, i), direction=LT zero = f32[] constant(0) z = f32[150] broadcast(zero), dimensions={}
+      y = f32[150] select(m, x, z) ROOT r = f32[] reduce(y, zero), dimensions={0}, to_apply=add }""")
+    by = np.random.default_rng(0).permutation(LENGTH).astype(np.int32)
+    for limit in (0, 100, 150, 200, 300):
+        arguments = numbers("f32", LENGTH), by, np.int32(limit)
+        np.testing.assert_array_equal(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
+
+
 @pytest.mark.parametrize("limit", [0, 1, 40, LENGTH])
 def test_what_is_not_finite_counts_where_it_is_multiplied(limit):
     """A masked element that is gathered is the first one: times zero a NaN, if there are such elements."""

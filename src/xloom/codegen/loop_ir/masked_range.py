@@ -12,7 +12,19 @@ from typing import Any, NamedTuple, TypeVar
 
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.index_numbers import index_expression
-from xloom.codegen.loop_ir.nodes import Clamp, Constant, If, Load, Node, Op, Reduction, indices_of, post_order, walk
+from xloom.codegen.loop_ir.nodes import (
+    Clamp,
+    Constant,
+    If,
+    Load,
+    Node,
+    Op,
+    Reduction,
+    has_changing_numbers,
+    indices_of,
+    post_order,
+    walk,
+)
 from xloom.hlo.dtype import pred
 
 SHORTEST = 64
@@ -86,14 +98,15 @@ def _masks(nodes: Sequence[Node], var: Var, changes: Callable[[Node], bool]) -> 
         for place, limit, way in ((x, y, direction), (y, x, _TURNED.get(direction))):
             if way in _TURNED and not changes(limit):
                 expression = index_expression(place)
-                if expression is not None and abs(expression.factor(var)) == 1:
-                    yield Mask(node, expression, way, limit)
+                if expression is None or abs(expression.factor(var)) != 1 or has_changing_numbers(expression, (var,)):
+                    continue
+                yield Mask(node, expression, way, limit)
 
 
 def _variables(mask: Mask) -> set[Var]:
     """The loops along which a mask changes."""
-    indices = [mask.place, *(index for node in walk([mask.limit]) for index in indices_of(node))]
-    return {v for index in indices for v, _ in index.terms}
+    computed = walk([mask.limit, *(v.node for v, _ in mask.place.terms if v.node is not None)])
+    return {v for index in (mask.place, *(i for n in computed for i in indices_of(n))) for v, _ in index.terms}
 
 
 class _Without:
