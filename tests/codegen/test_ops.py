@@ -15,7 +15,7 @@ from xloom.infer import registry as shapes
 from xloom.infer.elementwise import infers
 from xloom.interpreter import registry as values
 from xloom.llvm.scalar import rules
-from xloom.passes.base import PASSES
+from xloom.passes import PASSES
 
 
 def having(role: Role) -> set[str]:
