@@ -125,7 +125,7 @@ def gathers():
 
 
 def of_wrong_arguments():
-    """They are errors before anything is sent, so that no process waits or gets what nobody wrote."""
+    """They are errors before anything is sent, so that no process waits or reads uninitialised memory."""
     x, y = torch.ones(4, device="xla"), torch.zeros(5, device="xla")
     wrong = {
         "list of a tensor for each, found 1": lambda: dist.all_gather([x], x),

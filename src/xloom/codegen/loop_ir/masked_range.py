@@ -1,6 +1,6 @@
 """Of reductions whose elements are masked by comparisons with their loop's variable: the range in which they are not.
 
-Outside it, all elements are one that does not change along the loop: it is computed once, as often as it occurs.
+Outside it, all elements are one that does not change along the loop: computed once, added as often as it occurs.
 """
 
 from __future__ import annotations
@@ -157,11 +157,10 @@ class _Without:
 
     def _with(self, node: _N, **parts: Any) -> _N:
         """The node with other parts, or itself where these are its own."""
-        if all(_is_same(getattr(node, name), part) for name, part in parts.items()):
+        if all(getattr(node, name) == part for name, part in parts.items()):
             return node
-        rest = node.operator if isinstance(node, Op) else id(node) if isinstance(node, If) else _place(node)
-        key = type(node), node.dtype, rest, *(map(_key, parts.values()))
-        return self._made.setdefault(key, replace(node, **parts))
+        changed = replace(node, **parts)
+        return self._made.setdefault((type(node), *vars(changed).values()), changed)
 
     def _index(self, index: Affine) -> Affine:
         """An index expression of what the numbers in it are that the program computes."""
@@ -175,19 +174,3 @@ class _Without:
 
     def _constant(self, node: Node, value: int) -> Node:
         return self._made.setdefault(("constant", node.dtype, value), Constant(node.dtype, value))
-
-
-def _is_same(part: Any, other: Any) -> bool:
-    if isinstance(part, tuple):
-        return all(x is y for x, y in zip(part, other, strict=True))
-    return part is other
-
-
-def _key(part: Any) -> Hashable:
-    if isinstance(part, tuple):
-        return tuple(map(id, part))
-    return part if isinstance(part, Affine) else id(part)
-
-
-def _place(node: Node) -> Hashable:
-    return node.source if isinstance(node, Load) else getattr(node, "high", None)

@@ -1,4 +1,4 @@
-"""What a collective requires of its tensors, said before anything is sent: others would read what nobody wrote."""
+"""What a collective requires of its tensors, said before anything is sent: others would wait, or read anything."""
 
 from __future__ import annotations
 
