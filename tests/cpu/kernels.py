@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 import xloom as xl
+from xloom.cpu.kernel_modules.form import FORMS
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels import rule_of
+from xloom.cpu.runtime.memory_pool import aligned
 from xloom.llvm import jit
 from xloom.llvm.target import process_target
 from xloom.llvm.target_module import TargetModule
@@ -31,6 +33,11 @@ def run_kernel(text, *arguments, split=1) -> Any:
     Each phase is called in `split` pieces, as threads would.
     """
     kernel = kernel_of(text)
+    root = xl.parse(text).entry.root
+    form = (
+        FORMS[root.opcode](root, (*kernel.operands, *kernel.outputs), kernel.target) if root.opcode in FORMS else None
+    )
+    tables = aligned(np.frombuffer(form.tables() if form and form.tables else b"", np.uint8))
     modules = {**kernel.needed, str(kernel.module): kernel.pipeline}
     library = jit.Library(list(starmap(jit.process_code, modules.items())), [p.symbol for p in kernel.phases])
     inputs = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in arguments]
@@ -41,10 +48,10 @@ def run_kernel(text, *arguments, split=1) -> Any:
     scratch = [np.full(n + 64, 0xAA, np.uint8) for n in kernel.scratch]
     pointers = [a.ctypes.data for a in (*inputs, *results)]
     pointers += [-(-s.ctypes.data // 64) * 64 for s in scratch]
-    buffers = (ctypes.c_void_p * len(pointers))(*pointers)
+    buffers = (ctypes.c_void_p * (len(pointers) + 2))(tables.ctypes.data, None, *pointers)
     for phase in kernel.phases:
         function = library.function(phase.symbol, jit.TASK)
         bounds = [phase.count * k // split for k in range(split + 1)]
         for begin, end in pairwise(bounds):
-            function(ctypes.addressof(buffers), begin, end)
-    return tuple(results) if xl.parse(text).entry.root.shape.is_tuple else results[0]
+            function(ctypes.addressof(buffers) + 16, begin, end)
+    return tuple(results) if root.shape.is_tuple else results[0]

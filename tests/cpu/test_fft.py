@@ -132,18 +132,35 @@ def test_the_sum_of_real_points_is_real(n: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["FFT", "IRFFT"])
-def test_one_kernel_serves_any_number_of_transforms(kind, monkeypatch, tmp_path):
+def test_one_kernel_serves_any_number_of_transforms_of_any_length(kind, monkeypatch, tmp_path):
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))  # an earlier run's kernels serve, too
+    monkeypatch.setattr("xloom.cpu.kernel_modules.shape_generic.shipped", lambda target: None)
     emitted = []
     emit = sharing._for_sizes
-    monkeypatch.setattr(sharing, "_for_sizes", lambda form, *rest: emitted.append(form.values) or emit(form, *rest))
-    x = np.random.default_rng(0).standard_normal((77, 91)) + 1j  # a length that no other test has
-    points = 180 if kind == "IRFFT" else 91
-    result = "f64" if kind == "IRFFT" else "c128"
-    for count in (70, 77, 0, 72):
-        text = f"HloModule m\nENTRY e {{ x = c128[{count},91] parameter(0)\n ROOT y = {result}[{count},{points}] fft(x), fft_type={kind}, fft_length={{{points}}} }}"
-        expected = (
-            np.fft.fft(x[:count]) if kind == "FFT" else np.fft.irfft(x[:count], 180) if count else np.zeros((0, 180))
-        )
-        np.testing.assert_allclose(xl.compile(xl.parse(text))(x[:count]), expected, rtol=1e-9, atol=1e-9)
-    assert (70,) in emitted and (77,) not in emitted
+    monkeypatch.setattr(sharing, "_for_sizes", lambda form, *rest: emitted.append(form.text) or emit(form, *rest))
+    x = np.random.default_rng(0).standard_normal((77, 509)) + 1j
+    # passes in registers, passes by loops, a convolution; of the last count vectors are full
+    for count, n in ((70, 91), (77, 91), (77, 35), (71, 17 * 23), (75, 509), (72, 91)):
+        points = 2 * (n - 1) if kind == "IRFFT" else n
+        result = "f64" if kind == "IRFFT" else "c128"
+        text = f"HloModule m\nENTRY e {{ x = c128[{count},{n}] parameter(0)\n ROOT y = {result}[{count},{points}] fft(x), fft_type={kind}, fft_length={{{points}}} }}"
+        lines = x[:count, :n]
+        expected = np.fft.fft(lines) if kind == "FFT" else np.fft.irfft(lines)
+        np.testing.assert_allclose(xl.compile(xl.parse(text))(lines), expected, rtol=1e-9, atol=1e-9)
+    assert len(emitted) == 2
+
+
+def test_kernels_of_one_form_in_a_program_read_their_own_tables():
+    text = """ENTRY e { x = c64[4,36] parameter(0) y = c64[4,35] parameter(1) big = f32[1000] constant({...})
+        a = c64[4,36] fft(x), fft_type=FFT, fft_length={36} b = c64[4,35] fft(y), fft_type=FFT, fft_length={35}
+        ROOT r = (c64[4,36], c64[4,35], f32[1000]) tuple(a, b, big) }""".replace(
+        "{...}", "{" + ", ".join(map(str, range(1000))) + "}"
+    )
+    rng = np.random.default_rng(0)
+    x, y = ((rng.normal(size=(4, n)) + 1j * rng.normal(size=(4, n))).astype(np.complex64) for n in (36, 35))
+    executable = xl.compile(xl.parse(text))
+    a, b, big = executable(x, y)
+    np.testing.assert_allclose(a, np.fft.fft(x), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(b, np.fft.fft(y), rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(big, np.arange(1000))
+    assert executable.memory.constant_bytes > 4000 + 8 * (36 + 35)

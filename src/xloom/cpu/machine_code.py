@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from xloom import trace
 from xloom.cpu.constant_arrays import constant_arrays
 from xloom.cpu.entry.collective_sites import with_origins
@@ -39,7 +41,8 @@ def serialized(
         codes.add(program.main, program.main_pipeline, is_last=True)
         with trace.span("machine code", "compile", modules=len(program.modules) + 1):
             objects = codes.finished()
-    constants = [aligned(a) for c in assignment.constants for a in constant_arrays(c)]
+    tables = [np.frombuffer(table, np.uint8) for table in program.tables]
+    constants = [aligned(a) for c in assignment.constants for a in constant_arrays(c)] + list(map(aligned, tables))
     made = SerializedExecutable(
         objects,
         constants,

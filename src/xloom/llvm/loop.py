@@ -112,8 +112,7 @@ def loop(
     name is left out: code is shared by all that would get the same, whatever else their programs have.
     """
     name = name.rstrip("0123456789")
-    first, last = (x if isinstance(x, ir.Value) else i64(x) for x in (begin, end))
-    following = step if isinstance(step, ir.Value) else i64(step)
+    first, last, following = map(i64, (begin, end, step))
     before = b.block
     head, body, done = (b.append_basic_block(f"{name}.{part}") for part in ("head", "body", "done"))
     b.branch(head)

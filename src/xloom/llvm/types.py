@@ -35,8 +35,10 @@ class Complex(NamedTuple):
 Value = Any  # ir.Value | Complex
 
 
-def i64(number: int | SymbolicDimension) -> ir.Value:
+def i64(number: int | SymbolicDimension | ir.Value) -> ir.Value:
     """An index, or how far apart elements lie."""
+    if isinstance(number, ir.Value):
+        return number
     return I64(number) if isinstance(number, int) else number.loaded()
 
 

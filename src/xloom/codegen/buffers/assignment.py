@@ -11,6 +11,7 @@ from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.codegen.thresholds import POOLED
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
 from xloom.llvm.target import Target
 
 
@@ -39,6 +40,11 @@ class BufferAssignment:
     positions: dict[Thunk, int] = field(default_factory=dict)
     ends: dict[ScheduledComputation, int] = field(default_factory=dict)
     """The position after all thunks of a scheduled computation."""
+
+    @property
+    def constant_arrays(self) -> list[Shape]:
+        """The shapes of all arrays of the constants."""
+        return [leaf for instruction in self.constants for leaf in leaf_shapes(instruction.shape)]
 
     def of(self, value: BufferValue) -> BufferAllocation:
         """The allocation of a value, whatever instruction forwards it."""

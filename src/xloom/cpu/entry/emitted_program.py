@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.cpu.entry.collective_sites import CollectiveSite
@@ -70,6 +71,8 @@ class EmittedProgram:
     """What must live as long as the program may run."""
     aligned_results: set[int] = field(default_factory=set)
     """Results that such code sees, by number."""
+    tables: dict[bytes, BufferAllocation] = field(default_factory=dict)
+    """Constants of kernels, which are handed to the program after its own."""
     collectives: list[CollectiveSite] = field(default_factory=list)
     """Its thunks that other devices take part in."""
     rendezvous_bytes: int = 0

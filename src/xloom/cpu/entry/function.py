@@ -504,11 +504,11 @@ class EntryBuilder:
         scratch, allocations = self._memory.of_scratch(code.scratch)
         buffers = [*pointers, *scratch]
         self._table_pointers += len(buffers)
-        if code.sizes:
-            whole = self.table([self._size_table(code.sizes), *buffers])
-            buffers = b.gep(whole, [I64(1)], inbounds=True, source_etype=POINTER)
-        else:
-            buffers = self.table(buffers)
+        before = [self._kernel_tables(code.tables)] if code.tables else []
+        before += [self._size_table(code.sizes)] if code.sizes or code.tables else []
+        buffers = self.table([*before, *buffers])
+        if before:
+            buffers = b.gep(buffers, [I64(len(before))], inbounds=True, source_etype=POINTER)
         for phase in code.phases:
             if phase.count <= 0:
                 continue
@@ -529,6 +529,14 @@ class EntryBuilder:
         for k, pointer in enumerate(pointers):
             b.store(pointer, b.gep(table, [I64(k)], inbounds=True, source_etype=POINTER))
         return table
+
+    def _kernel_tables(self, contents: bytes) -> ir.Value:
+        """The address of constants of a kernel, which lie among the program's."""
+        tables = self.program.tables
+        if contents not in tables:
+            number = len(self.assignment.constant_arrays) + len(tables)
+            tables[contents] = BufferAllocation("constant", len(contents), number)
+        return self.pointer(tables[contents])
 
     def _size_table(self, values: tuple[int, ...]) -> ir.Value:
         if values not in self._size_tables:

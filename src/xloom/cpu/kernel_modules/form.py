@@ -9,6 +9,7 @@ from typing import Any
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.llvm.symbolic_dimension import SymbolicDimensions
+from xloom.llvm.target import Target
 
 LEAST = 16
 """Smaller dimensions are part of a form, whose loops over them are unrolled, unless a rule says otherwise."""
@@ -24,12 +25,14 @@ class ShapeGenericProblem:
     """The sizes."""
     problem: Callable[[SymbolicDimensions], Any]
     """What the kernel's rule is given, with a symbol for each size."""
+    tables: Callable[[], bytes] | None = None
+    """Constants of this shape that the kernel reads, if it reads some."""
 
 
 Opened = Callable[[Callable[[int], Any]], Any]
 
 
-def form(text: str, opened: Opened) -> ShapeGenericProblem:
+def form(text: str, opened: Opened, tables: Callable[[], bytes] | None = None) -> ShapeGenericProblem:
     """The form of the problem that `opened(size)` makes, which calls `size` for each number that is no part of it."""
     values: list[int] = []
 
@@ -43,15 +46,15 @@ def form(text: str, opened: Opened) -> ShapeGenericProblem:
         symbols = iter(sizes.symbols)
         return opened(lambda _: next(symbols))
 
-    return ShapeGenericProblem(whole, tuple(values), problem)
+    return ShapeGenericProblem(whole, tuple(values), problem, tables)
 
 
-FormRule = Callable[[Instruction, Sequence[Shape]], ShapeGenericProblem | None]
+FormRule = Callable[[Instruction, Sequence[Shape], Target], ShapeGenericProblem | None]
 FORMS: dict[str, FormRule] = {}
 
 
 def form_of(*opcodes: str) -> Callable[[FormRule], FormRule]:
-    """Registers `rule(instruction, shapes)`, which gives the form of a kernel on arrays of these shapes.
+    """Registers `rule(instruction, shapes, target)`, which gives the form of a kernel on arrays of these shapes.
 
     None where its code is for them alone.
     """

@@ -2,7 +2,8 @@
 
 A kernel is one or more phases that run one after another. A phase is a function `void(ptr buffers, i64 begin, i64 end)`
 that does items [begin, end) of its `count`; items are independent, so that threads may share them. `buffers` is an
-array of pointers: the operands, the outputs, then scratch memory; before the first, the table of sizes (i64) if any.
+array of pointers: the operands, the outputs, then scratch memory; before the first, the table of sizes (i64) if any,
+and before that the constant tables if its form has some.
 """
 
 from __future__ import annotations
@@ -88,9 +89,15 @@ class Kernel:
         """Links a module of LLVM IR, whose functions the kernel's module declares."""
         self.needed[text] = pipeline
 
-    def need_routine(self, symbol: str, kind: ir.FunctionType, write: Callable[[], str]) -> ir.Function:
+    def need_routine(
+        self,
+        symbol: str,
+        kind: ir.FunctionType,
+        write: Callable[[], str],
+        pipeline: PassPipeline = PassPipeline.ROUTINES,
+    ) -> ir.Function:
         """Links the module that `write` gives, and declares its function, whose name says all that it depends on."""
-        self.need(kept_ir(symbol, write, self.target), PassPipeline.ROUTINES)
+        self.need(kept_ir(symbol, write, self.target), pipeline)
         return self.module.globals.get(symbol) or ir.Function(self.module, kind, symbol)
 
     def add_scratch(self, nbytes: int) -> int:
@@ -158,6 +165,11 @@ class PhaseBuilder:
         if self.kernel.sizes is None:
             return constant_table(self.b.module, self.b.module.get_unique_name("numbers"), I64, row)
         return self.b.gep(self._pointer(-1), [I64(self.kernel.sizes.row(row))], inbounds=True, source_etype=I64)
+
+    @property
+    def tables(self) -> ir.Value:
+        """The pointer to what the kernel's form says that its shape has as constants."""
+        return self._pointer(-2)
 
     def _pointer(self, number: int) -> ir.Value:
         if number not in self._pointers:

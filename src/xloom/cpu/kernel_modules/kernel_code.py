@@ -25,6 +25,8 @@ class KernelCode:
     symbol: str = ""
     sizes: tuple[int, ...] = ()
     """The table of a kernel that serves many shapes."""
+    tables: bytes = b""
+    """Constants that it reads, which others of its form have not."""
     choices: tuple[Choice, ...] = ()
     """How it was written; none where that was in another program."""
 

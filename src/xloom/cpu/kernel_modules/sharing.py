@@ -172,7 +172,8 @@ class KernelModules:
         with choices_made() as choices:
             form = None
             if instruction.opcode in FORMS:
-                form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
+                shapes = *kernel.operands, *kernel.outputs
+                form = FORMS[instruction.opcode](instruction, shapes, self._target)
             if form is not None:
                 if kernel.made:
                     form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
@@ -203,6 +204,10 @@ class KernelModules:
 
     def _sized(self, form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
         """Code that serves other shapes too, or served another; else `emit` makes some."""
+        code = self._code_of_form(form, kernel, emit)
+        return replace(code, tables=form.tables()) if form.tables else code
+
+    def _code_of_form(self, form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
         known = find_kernel(form, self._target) if self._on_kernel else None
         if known:
             for needed in known.needed:

@@ -1,6 +1,6 @@
 """Fourier transforms, Cholesky's, triangular systems and what LAPACK's need, for the library of kernels.
 
-Code of transforms and of Cholesky's is for one length each, so that there are those of usual lengths alone.
+Code of Cholesky's is for one length each, so that there are those of usual lengths alone.
 """
 
 from __future__ import annotations
@@ -11,17 +11,12 @@ from itertools import product
 from xloom.cpu.library.products import program
 
 _KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
-_LENGTHS = tuple(2**k for k in range(1, 17))
-_OTHER_LENGTHS = (
-    3, 5, 6, 9, 10, 12, 15, 20, 24, 25, 30, 36, 48, 50, 60, 96, 100, 120, 192, 200, 240, 384, 480, 500, 1000,
-)  # fmt: skip
-"""Of complex transforms, which are not powers of two."""
-_LINES = (1, 16, 17)
-"""How many transforms of a length there are at once: of many, vectors of them are whole, or the last one is not."""
-_LONGEST_LINES = 8192
-"""Transforms of this length and longer ones have the same code for any number of them."""
-_PLANES = (64, 128, 256, 512, 1024)
-"""Sides of planes that are transformed in both dimensions."""
+_LINES = (1, 2, 3, 4, 5, 8, 9, 16, 17)
+"""How many transforms there are at once, or side by side: that many fill vectors of each size, or do not."""
+_LENGTHS = (2, 4, 5, 8, 16)
+"""Lines of which squares of every size are moved, and real ones of an odd number of points."""
+_LONG_LENGTHS = tuple(w * h for w in (2, 3, 4, 5, 8, 10, 16, 25) for h in (8, 16, 37, 40) if w <= h)
+"""Single lines, which are transformed as matrices whose sides fill vectors of each size, or do not."""
 _SIDES = (16, 32, 50, 64, 100, 128, 200, 256, 300, 400, 500, 512, 1000, 1024)
 """Of matrices that Cholesky's factors are of."""
 _RIGHT_SIDES = (1, 2, 4, 8, 16, 32, 48, 64)
@@ -30,13 +25,14 @@ _RIGHT_SIDES = (1, 2, 4, 8, 16, 32, 48, 64)
 
 def transforms() -> Iterator[str]:
     """The HLO text of each."""
-    for kind, n, lines in product(_KINDS, _LENGTHS, _LINES):
-        if lines == 1 or n < _LONGEST_LINES:
-            yield _fft(kind, n, lines)
-    for kind, n in product(("FFT", "IFFT"), _OTHER_LENGTHS):
-        yield _fft(kind, n, 1)
-    for kind, n in product(_KINDS, _PLANES):
-        yield _fft(kind, n, n, 2)
+    for dtype, kind in product(("f32", "f64"), _KINDS):
+        for n, lines in product(_LENGTHS, _LINES):
+            yield _fft(dtype, kind, (n,), lines)
+        for n in _LONG_LENGTHS:
+            yield _fft(dtype, kind, (n if kind in ("FFT", "IFFT") else 2 * n,), 1)
+        for n in _LINES[1:]:
+            yield _fft(dtype, kind, (n, n), 1)
+            yield _fft(dtype, kind, (n, n), 4)
     for dtype, side, matrices in product(("f32", "f64"), _SIDES, (1, 4)):
         shape = f"{dtype}[{matrices},{side},{side}]"
         yield (
@@ -48,15 +44,16 @@ def transforms() -> Iterator[str]:
         yield _solution(dtype, sides, unit)
 
 
-def _fft(kind: str, length: int, lines: int, dimensions: int = 1) -> str:
-    """Of lines, or of so many dimensions of a plane that has so many lines."""
-    real, half, whole = f"f32[{lines},{length}]", f"c64[{lines},{length // 2 + 1}]", f"c64[{lines},{length}]"
-    shapes = {"RFFT": (real, half), "IRFFT": (half, real)}
+def _fft(dtype: str, kind: str, lengths: tuple[int, ...], count: int) -> str:
+    """So many transforms of lines or planes."""
+    spectrum = {"f32": "c64", "f64": "c128"}[dtype]
+    all_points, half = (",".join(map(str, (count, *lengths[:-1], n))) for n in (lengths[-1], lengths[-1] // 2 + 1))
+    real, short, whole = f"{dtype}[{all_points}]", f"{spectrum}[{half}]", f"{spectrum}[{all_points}]"
+    shapes = {"RFFT": (real, short), "IRFFT": (short, real)}
     operand, result = shapes.get(kind, (whole, whole))
-    sizes = ",".join(map(str, (lines, length)[-dimensions:]))
     return (
         f"HloModule library\nENTRY e {{\n a = {operand} parameter(0)\n"
-        f" ROOT c = {result} fft(a), fft_type={kind}, fft_length={{{sizes}}}\n}}\n"
+        f" ROOT c = {result} fft(a), fft_type={kind}, fft_length={{{','.join(map(str, lengths))}}}\n}}\n"
     )
 
 

@@ -68,11 +68,10 @@ class CompiledMemoryStats:
     @staticmethod
     def of(assignment: BufferAssignment, program: EmittedProgram) -> CompiledMemoryStats:
         """The bytes that an assigned and emitted program needs."""
-        constants = [leaf for instruction in assignment.constants for leaf in leaf_shapes(instruction.shape)]
         return CompiledMemoryStats(
             sum(allocation.nbytes for allocation in assignment.arguments),
             sum(allocation.nbytes for allocation in assignment.results),
-            sum(leaf.nbytes for leaf in constants),
+            sum(leaf.nbytes for leaf in assignment.constant_arrays) + sum(map(len, program.tables)),
             program.arena_bytes,
             program.rendezvous_bytes,
             sum(result.nbytes for result, _ in assignment.input_output_aliases),

@@ -9,10 +9,11 @@ from xloom.cpu.kernel_modules.form import LEAST, ShapeGenericProblem, form, form
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.llvm.target import Target
 
 
 @form_of("convolution")
-def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
+def convolution_form(instruction: Instruction, shapes: Sequence[Shape], target: Target) -> ShapeGenericProblem:
     """Its shapes, whatever the batch and the spatial sizes are, and how many groups there are of more than one."""
     labels, groups = instruction["dim_labels"], instruction["feature_group_count"]
     free_dims = (labels.input_batch, *labels.input_spatial), (), (labels.output_batch, *labels.output_spatial)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from llvmlite import ir
 
-from xloom.cpu.kernels.fft import plan
-from xloom.cpu.kernels.fft.transform import Transform
-from xloom.cpu.kernels.linalg.lanes import Number, load_scalar
+from xloom.cpu.kernels.fft.line_memory import LineMemory
+from xloom.cpu.kernels.linalg.lanes import Number
 from xloom.llvm.loop import loop
 from xloom.llvm.types import I64
 
@@ -56,39 +54,34 @@ def conjugate(b: ir.IRBuilder, x: ComplexValue) -> Number:
     return [x[0], b.fneg(x[1])]
 
 
-def separate(b: ir.IRBuilder, transform: Transform, data: ir.Value) -> None:
+def separate(b: ir.IRBuilder, memory: LineMemory, data: ir.Value, n: ir.Value, roots: ir.Value) -> None:
     """Turns the n points of several lines' transforms into the n + 1 of their spectra, in place."""
-    ends = separated_ends(b, transform.get(b, data, I64(0)))
-    for point, value in zip((0, transform.n), ends, strict=True):
-        transform.put(b, data, I64(point), value)
-    _pairs(b, transform, data, separated)
+    ends = separated_ends(b, memory.get(b, data, I64(0)))
+    for point, value in zip((I64(0), n), ends, strict=True):
+        memory.put(b, data, point, value)
+    _pairs(b, memory, data, n, roots, separated)
 
 
-def unite(b: ir.IRBuilder, transform: Transform, data: ir.Value) -> None:
+def unite(b: ir.IRBuilder, memory: LineMemory, data: ir.Value, n: ir.Value, roots: ir.Value) -> None:
     """Turns the n + 1 points of several lines' spectra into the n of their transforms, in place."""
-    first, last = (transform.get(b, data, I64(k)) for k in (0, transform.n))
-    transform.put(b, data, I64(0), united_ends(b, first, last))
-    _pairs(b, transform, data, united)
+    first, last = (memory.get(b, data, k) for k in (I64(0), n))
+    memory.put(b, data, I64(0), united_ends(b, first, last))
+    _pairs(b, memory, data, n, roots, united)
 
 
 _Pair = Callable[[ir.IRBuilder, ComplexValue, ComplexValue, ComplexValue], tuple[Number, Number]]
 
 
-def _pairs(b: ir.IRBuilder, transform: Transform, data: ir.Value, pair: _Pair) -> None:
-    n, lanes = transform.n, transform.lanes
-    if n % 2 == 0:
-        middle = I64(n // 2)
-        transform.put(b, data, middle, conjugate(b, transform.get(b, data, middle)))
-    if n < 3:
-        return
-    roots = plan.roots(2 * n, transform.sign, np.arange((n + 1) // 2))
-    table = plan.table(b.module, lanes.dtype, f"{transform.prefix}.halves.{n}", roots)
-    with loop(b, 1, (n + 1) // 2, name="pair") as k:
-        other = b.sub(I64(n), k)
-        root = lanes.splat(b, load_scalar(b, table, lanes.dtype, k))
-        near, far = pair(b, transform.get(b, data, k), transform.get(b, data, other), root)
-        transform.put(b, data, k, near)
-        transform.put(b, data, other, far)
+def _pairs(b: ir.IRBuilder, memory: LineMemory, data: ir.Value, n: ir.Value, roots: ir.Value, pair: _Pair) -> None:
+    """Points k and n - k; of an even number, the one in the middle is its own other."""
+    with b.if_then(b.icmp_unsigned("==", b.and_(n, I64(1)), I64(0))):
+        middle = b.lshr(n, I64(1))
+        memory.put(b, data, middle, conjugate(b, memory.get(b, data, middle)))
+    with loop(b, 1, b.lshr(b.add(n, I64(1)), I64(1)), name="pair") as k:
+        other = b.sub(n, k)
+        near, far = pair(b, memory.get(b, data, k), memory.get(b, data, other), memory.root(b, roots, k))
+        memory.put(b, data, k, near)
+        memory.put(b, data, other, far)
 
 
 def product(b: ir.IRBuilder, x: ComplexValue, y: ComplexValue) -> Number:

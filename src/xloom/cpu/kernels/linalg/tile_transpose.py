@@ -16,6 +16,8 @@ from xloom.llvm.register_transpose import transposed
 from xloom.llvm.symbolic_dimension import SymbolicDimension, greatest, least
 from xloom.llvm.types import I64, i64
 
+Size = int | SymbolicDimension | ir.Value
+"""How far apart rows are, or how many there are: a number, or what a table has when the kernel runs."""
 _ELEMENTS = 40_000
 """Moved by one thread in about 20 µs."""
 
@@ -45,32 +47,30 @@ class SquareTile:
         """What an element's address is a multiple of."""
         return self.dtype.bytes // (2 if self.dtype.is_complex else 1)
 
-    def load(
-        self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, stride: int | SymbolicDimension
-    ) -> list[ir.Value]:
+    def load(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, stride: Size) -> list[ir.Value]:
         """Rows that are `stride` elements apart."""
         kind = ir.VectorType(self.element, self.size)
-        return [b.load(self._row(b, pointer, index, k * stride), typ=kind, align=self.align) for k in range(self.size)]
+        rows = [self._row(b, pointer, index, k, stride) for k in range(self.size)]
+        return [b.load(row, typ=kind, align=self.align) for row in rows]
 
-    def store(
-        self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, stride: int | SymbolicDimension, rows: list[ir.Value]
-    ) -> None:
+    def store(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, stride: Size, rows: list[ir.Value]) -> None:
         """Writes a square's rows, `stride` elements apart, from element `index` on."""
         for k, row in enumerate(rows):
-            b.store(row, self._row(b, pointer, index, k * stride), align=self.align)
+            b.store(row, self._row(b, pointer, index, k, stride), align=self.align)
 
-    def _row(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, offset: int | SymbolicDimension) -> ir.Value:
-        return b.gep(pointer, [b.add(index, i64(offset))], inbounds=True, source_etype=self.element)
+    def _row(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, k: int, stride: Size) -> ir.Value:
+        offset = b.mul(I64(k), stride) if isinstance(stride, ir.Value) else i64(k * stride)
+        return b.gep(pointer, [b.add(index, offset)], inbounds=True, source_etype=self.element)
 
     @contextmanager
-    def along(self, b: ir.IRBuilder, first: ir.Value, length: int | SymbolicDimension) -> Iterator[ir.Value]:
+    def along(self, b: ir.IRBuilder, first: ir.Value, length: Size) -> Iterator[ir.Value]:
         """Loops over the starts of tiles from `first`; the last one may overlap the one before."""
         with loop(b, first, length, self.size, "tile") as start:
             yield self.inside(b, start, length)
 
-    def inside(self, b: ir.IRBuilder, start: ir.Value, length: int | SymbolicDimension) -> ir.Value:
+    def inside(self, b: ir.IRBuilder, start: ir.Value, length: Size) -> ir.Value:
         """The start of a tile, moved back so that the tile does not leave the matrix."""
-        last = i64(length - self.size)
+        last = b.sub(length, I64(self.size)) if isinstance(length, ir.Value) else i64(length - self.size)
         return b.select(b.icmp_signed("<", start, last), start, last)
 
 

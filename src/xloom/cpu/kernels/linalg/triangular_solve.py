@@ -68,7 +68,7 @@ def solves_in_place(instruction: Instruction, target: Target) -> bool:
 
 
 @form_of("triangular-solve")
-def triangular_solve_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
+def triangular_solve_form(instruction: Instruction, shapes: Sequence[Shape], target: Target) -> ShapeGenericProblem:
     """Which triangle it is, and whether transposed, are strides."""
     right = shapes[1]
     conjugate = instruction["transpose_a"] == "ADJOINT"

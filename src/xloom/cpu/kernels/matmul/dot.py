@@ -12,10 +12,11 @@ from xloom.hlo.dtype import DType, bf16, f16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.llvm.pass_pipeline import PassPipeline
+from xloom.llvm.target import Target
 
 
 @form_of("dot")
-def dot_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
+def dot_form(instruction: Instruction, shapes: Sequence[Shape], target: Target) -> ShapeGenericProblem:
     """The shape-generic problem of a dot: its axes, however many dimensions make them up."""
     product = product_of(instruction, *shapes[:2])
     text = repr(("dot", [s.dtype.name for s in shapes], instruction["algorithm"]))

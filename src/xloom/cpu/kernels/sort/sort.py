@@ -42,7 +42,7 @@ _NEVER_OVERWRITTEN = frozenset({"parameter", "constant", "iota"})
 
 
 @form_of("sort")
-def sort_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem | None:
+def sort_form(instruction: Instruction, shapes: Sequence[Shape], target: Target) -> ShapeGenericProblem | None:
     """The code of rows by keys that are elements does for others, as many as there are and as long as they are."""
     from xloom.cpu.kernels.sort.element_keys import ElementKey
 

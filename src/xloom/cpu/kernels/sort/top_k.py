@@ -18,6 +18,7 @@ from xloom.hlo.shape import Shape, array_shape
 from xloom.llvm.element_bits import move
 from xloom.llvm.routine import write
 from xloom.llvm.strided_loops import plus
+from xloom.llvm.target import Target
 from xloom.llvm.types import I32, I64, i64
 
 _NETWORK_SIZE = 512
@@ -28,7 +29,7 @@ _GREATEST = 4096
 
 
 @form_of("topk")
-def topk_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
+def topk_form(instruction: Instruction, shapes: Sequence[Shape], target: Target) -> ShapeGenericProblem:
     """Where k is small, the code of a row does for longer ones and for any number of them."""
     shape, k = shapes[0], instruction["k"]
     rows = Rows.along(shape, shape.rank - 1)

@@ -11,6 +11,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.llvm.target import Target
 
 _SMALL = {"add": 9, "multiply": 9, "maximum": 7, "minimum": 7}
 """By operator, elements of a window that are always read for each anew, however many windows they are in."""
@@ -19,7 +20,7 @@ _SHORT = 128
 
 
 @form_of("reduce-window")
-def reduce_window_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem | None:
+def reduce_window_form(instruction: Instruction, shapes: Sequence[Shape], target: Target) -> ShapeGenericProblem | None:
     """Small windows that lie in the array, with vectors along its last dimensions, for any number of them."""
     windows, dims = instruction["window"], shapes[0].dims
     body = instruction["to_apply"]
