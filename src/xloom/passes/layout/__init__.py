@@ -10,6 +10,7 @@ from xloom.passes.layout import (
     reductions,
     slices,
     sorts,
+    stacks,
     transposes,
     updates,
     windows,
@@ -27,6 +28,7 @@ RULES = RuleTable(
     reductions.rule,
     slices.rule,
     sorts.rule,
+    stacks.rule,
     updates.rule,
     windows.rule,
 )
