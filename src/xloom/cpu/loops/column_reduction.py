@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from llvmlite import ir
 
-from xloom.codegen.emission.accumulators import Accumulator, accumulators, are_sums, representation_of
+from xloom.codegen.emission.accumulators import Accumulator, State, accumulators, are_sums, representation_of
 from xloom.codegen.loop_ir.affine import Var, linear, variable
 from xloom.codegen.loop_ir.masked_range import masked_range
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered
@@ -40,6 +40,8 @@ STEP_NODES = 96
 
 States = Mapping[int, Sequence[Accumulator]]
 """The accumulators of each reduction, by its identity."""
+LaneStates = Mapping[int, Sequence[State]]
+"""Those of one lane."""
 Lanes = Callable[[], AbstractContextManager[ir.Value]]
 """A loop over the results of a block: each time, the same ones."""
 Values = Callable[[Reduction], Sequence[types.Value]]
@@ -262,30 +264,48 @@ class ColumnReduction:
     def _steps(
         self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value, together: int
     ) -> None:
-        b, last = elements.b, self.rows[-1]
-        with loop(b, begin, end, together, name=last.name, hints=VECTOR_ONLY) as row, elements.scope(), lanes() as lane:
-            accumulated = {id(f): [a.lane(lane) for a in state[id(f)]] for f in self.reductions}
-            taken: list[dict[int, list[Accumulator]]] = []
-            for k in range(together):
-                elements.vars[last] = index = b.add(row, I64(k), flags=["nsw"]) if k else row
-                elements.staged = {id(a.node): a.staged(index, lane) for a in self._apart}
-                # sums of a step are added to each other first: the error grows with the number of steps
-                if are_sums(self.reductions):
-                    taken.append(self._started(elements, elements.identity_values))
-                with elements.scope():
-                    for reduction in self.reductions:
-                        elements.accumulate(
-                            reduction, taken[-1][id(reduction)] if taken else accumulated[id(reduction)]
-                        )
-            while len(taken) > 1:
-                for some, other in zip(taken[::2], taken[1::2], strict=False):  # the last may stay for the next time
-                    for reduction in self.reductions:
-                        elements.combine(reduction, some[id(reduction)], [a.get() for a in other[id(reduction)]])
-                taken = taken[::2]
-            for some in taken:
-                for reduction in self.reductions:
-                    elements.combine(reduction, accumulated[id(reduction)], [a.get() for a in some[id(reduction)]])
+        name = self.rows[-1].name
+        step = self._summed if are_sums(self.reductions) else self._in_registers
+        with (
+            loop(elements.b, begin, end, together, name=name, hints=VECTOR_ONLY) as row,
+            elements.scope(),
+            lanes() as lane,
+        ):
+            step(elements, {id(f): [a.lane(lane) for a in state[id(f)]] for f in self.reductions}, row, lane, together)
             elements.staged = {}
+
+    def _summed(self, elements: Elements, state: LaneStates, row: ir.Value, lane: ir.Value, together: int) -> None:
+        """Sums of a step are added to each other first: the error grows with the number of steps."""
+        taken: list[dict[int, list[Accumulator]]] = []
+        for k in range(together):
+            taken.append(self._started(elements, elements.identity_values))
+            self._row(elements, taken[-1], row, lane, k)
+        while len(taken) > 1:
+            for some, other in zip(taken[::2], taken[1::2], strict=False):  # the last may stay for the next time
+                for reduction in self.reductions:
+                    elements.combine(reduction, some[id(reduction)], [a.get() for a in other[id(reduction)]])
+            taken = taken[::2]
+        for reduction in self.reductions:
+            elements.combine(reduction, state[id(reduction)], [a.get() for a in taken[0][id(reduction)]])
+
+    def _in_registers(
+        self, elements: Elements, state: LaneStates, row: ir.Value, lane: ir.Value, together: int
+    ) -> None:
+        """One row after the other; what masks have stored would not be there at once for the next row to load."""
+        taken = {id(f): accumulators(elements.b, f) for f in self.reductions}
+        _copy(state, taken)
+        for k in range(together):
+            self._row(elements, taken, row, lane, k)
+        _copy(taken, state)
+
+    def _row(self, elements: Elements, state: LaneStates, row: ir.Value, lane: ir.Value, k: int) -> None:
+        """The k-th row of a step."""
+        index = elements.b.add(row, I64(k), flags=["nsw"]) if k else row
+        elements.vars[self.rows[-1]] = index
+        elements.staged = {id(a.node): a.staged(index, lane) for a in self._apart}
+        with elements.scope():
+            for reduction in self.reductions:
+                elements.accumulate(reduction, state[id(reduction)])
 
     # -- accumulators
     def _states(self, b: ir.IRBuilder, count: int) -> States:
@@ -310,3 +330,10 @@ class ColumnReduction:
         for store in self.stage.stores:
             accumulator = state[id(store.node.reduction)][store.node.number]  # type: ignore[attr-defined]
             self.phases.store(elements, store, accumulator.result(lane))
+
+
+def _copy(source: LaneStates, target: LaneStates) -> None:
+    """What has been accumulated, to other accumulators."""
+    for key, states in source.items():
+        for of, to in zip(states, target[key], strict=True):
+            to.set(of.get())
