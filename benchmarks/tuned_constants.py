@@ -547,6 +547,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "llvm.compiler_runtime._LEAST_NORMAL",
         "llvm.compiler_runtime._HALF",
         "llvm.math.angle._ROUNDER",
+        "llvm.math.angle.SMALL",
         "llvm.math.angle._STEP",
         "llvm.math.exponential.LOG2_E",
         "llvm.math.exponential._LEAST_BIT",

@@ -318,3 +318,20 @@ def test_a_nan_keeps_its_sign(opcode):
     module = xl.parse(f"ENTRY e {{ x = f64[20] parameter(0) ROOT y = f64[20] {opcode}(x) }}")
     x = np.where(np.arange(20) % 3 == 0, -np.nan, np.nan)
     np.testing.assert_array_equal(np.signbit(xl.compile(module)(x)), np.signbit(x))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("opcode", ["cosine", "sine", "tan"])
+def test_one_angle_gives_what_a_vector_of_them_does(opcode, dtype):
+    """Of one the small have code of their own, and their multiples of a quarter turn are where it could differ."""
+    name = KINDS[np.dtype(dtype)][0]
+    most = 2.0**22
+    quarters = np.round(np.geomspace(1, most, 20)) * np.pi / 2
+    edges = [0.0, -0.0, 5e-324, 1e-40, 1e-9, 0.7, most, np.nextafter(dtype(most), dtype(0)), 1e30, np.inf, np.nan]
+    x = np.concatenate([quarters, -quarters, edges]).astype(dtype)
+    one, many = (
+        xl.compile(xl.parse(f"ENTRY e {{ x = {name}[{n}] parameter(0) ROOT y = {name}[{n}] {opcode}(x) }}"))
+        for n in ("", len(x))
+    )
+    got = np.array([np.asarray(one(value))[()] for value in x], dtype)
+    np.testing.assert_array_equal(got.view(f"u{got.itemsize}"), np.asarray(many(x)).view(f"u{got.itemsize}"))

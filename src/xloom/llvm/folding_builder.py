@@ -40,6 +40,9 @@ class Zeros(ir.Constant):
 class FoldingBuilder(ir.IRBuilder):
     """An IRBuilder that folds integer arithmetic on constants, of which LLVM need not be told."""
 
+    is_alone = False
+    """Whether no vector is to be made of what it emits: it is for one element."""
+
     def add(self, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()) -> ir.Value:
         """lhs + rhs; a constant of two, and the other operand of 0."""
         x, y = _number(lhs), _number(rhs)

@@ -144,6 +144,7 @@ class Lowering:
         if not loops:
             chosen("a single element")
             with self._code.phase([], cost) as elements:
+                elements.b.is_alone = True
                 self._code.stores(elements, stage.stores)
             return
         group = interleaved(stage, loops)

@@ -7,11 +7,14 @@ subnormal numbers included), and needs no library. The exception is the remainde
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
 
+from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.math import narrow
+from xloom.llvm.math.angle import SMALL
 from xloom.llvm.math.error_function import erf
 from xloom.llvm.math.exponential import exp, expm1, logistic
 from xloom.llvm.math.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
@@ -19,7 +22,8 @@ from xloom.llvm.math.inverse_trigonometric import acos, asin, atan, atan2
 from xloom.llvm.math.logarithm import log, log1p, log1p_of_fraction
 from xloom.llvm.math.power import cbrt, pow, rsqrt, sqrt
 from xloom.llvm.math.remainder import fmod
-from xloom.llvm.math.trigonometric import cos, sin, tan
+from xloom.llvm.math.scalar import Scalar
+from xloom.llvm.math.trigonometric import SMALL_ANGLES, cos, sin, tan
 
 FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "acos": acos,
@@ -56,17 +60,39 @@ NARROW = {"exponential": narrow.exp, "logistic": narrow.logistic, "tanh": narrow
 def call(b: ir.IRBuilder, opcode: str, *args: Any, is_narrow: bool = False) -> ir.Value:
     """Calls the function of an opcode, which is defined once a module and inlined.
 
-    With `is_narrow`, the result is going to be rounded to 16 bits or fewer.
+    With `is_narrow`, the result is going to be rounded to 16 bits or fewer. What `b` says is alone may have branches.
     """
     kind = args[0].type
     is_narrow = is_narrow and opcode in NARROW
-    name = f"xloom.{opcode}.{'narrow' if is_narrow else 'f32' if isinstance(kind, ir.FloatType) else 'f64'}"
-    function = b.module.globals.get(name)
+    form = "narrow" if is_narrow else "f32" if isinstance(kind, ir.FloatType) else "f64"
+    if isinstance(b, FoldingBuilder) and b.is_alone and opcode in SMALL_ANGLES:
+        return b.call(_function(b.module, f"xloom.{opcode}.{form}.alone", kind, 1, partial(_alone, opcode)), args)
+    write = (NARROW if is_narrow else FUNCTIONS)[opcode]
+    return b.call(_function(b.module, f"xloom.{opcode}.{form}", kind, len(args), write), args)
+
+
+def _function(
+    module: ir.Module,
+    name: str,
+    kind: ir.Type,
+    arity: int,
+    write: Callable[..., ir.Value],
+    inlining: str = "alwaysinline",
+) -> ir.Function:
+    function = module.globals.get(name)
     if function is None:
-        function = ir.Function(b.module, ir.FunctionType(kind, [kind] * len(args)), name)
+        function = ir.Function(module, ir.FunctionType(kind, [kind] * arity), name)
         function.linkage = "internal"
-        for attribute in ("alwaysinline", "nounwind", "readnone"):
+        for attribute in (inlining, "nounwind", "readnone"):
             function.attributes.add(attribute)
         inside = ir.IRBuilder(function.append_basic_block("entry"))
-        inside.ret((NARROW if is_narrow else FUNCTIONS)[opcode](inside, *function.args))
-    return b.call(function, args)
+        inside.ret(write(inside, *function.args))
+    return function
+
+
+def _alone(opcode: str, b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """The function of an angle that is no lane of a vector: a branch takes less than what only large ones need."""
+    with b.if_then((Scalar(b, x).abs() < SMALL).value, likely=True):
+        b.ret(SMALL_ANGLES[opcode](b, x))
+    name = f"xloom.{opcode}.{'f32' if isinstance(x.type, ir.FloatType) else 'f64'}.large"
+    return b.call(_function(b.module, name, x.type, 1, FUNCTIONS[opcode], "noinline"), [x])

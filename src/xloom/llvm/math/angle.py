@@ -19,6 +19,8 @@ from xloom.llvm.math.scalar import F64, Scalar, fma, select
 
 _ROUNDER = 1.5 * 2.0**52
 """A number whose sum with a smaller one is that one rounded to an integer."""
+SMALL = 2.0**22
+"""Below it three words of 1 / pi leave errors of 2^-140, as four do where it depends on x which they are."""
 _STEP = 16
 """Binary digits of 1/π from one row of the table to the next."""
 _ROWS = (2047 - 1075) // _STEP + 1
@@ -34,9 +36,7 @@ def half_turns_f32(x: Scalar) -> tuple[Scalar, Scalar]:
         large = x >= 2.0 ** (shift + 23)
         words = [word * 2.0**-shift for word in inverse_pi(shift, 2)]
         high, low = select(large, words[0], high), select(large, words[1], low)
-    turns, lost = product(x, high)
-    shifted = turns + _ROUNDER
-    return (turns - (shifted - _ROUNDER)) + fma(x, low, lost), shifted.bits()
+    return _of_two_words(x, high, low)
 
 
 def half_turns_f64(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
@@ -62,6 +62,29 @@ def half_turns_f64(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     rest = fma(scaled, w4, ((l1 + l2) + l3) + e3)
     r, r_low = sum_of(r, low)
     return r, r_low + rest, shifted.bits()
+
+
+def half_turns_of_small(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """r, what rounding left of r, and n, of x >= 0 that is below `SMALL` in f64: no word of 1 / pi depends on x."""
+    w1, w2, w3 = inverse_pi(0, 3)
+    turns, lost = product(x, w1)
+    shifted = turns + _ROUNDER
+    second, lost_of_second = product(x, w2)
+    low, rest = sum_of(lost, second)
+    # both are multiples of what rounding to `turns` can have lost, unless the first is 0
+    r, r_low = sum_ordered(turns - (shifted - _ROUNDER), low)
+    return r, r_low + fma(x, w3, rest + lost_of_second), shifted.bits()
+
+
+def half_turns_of_small_f32(x: Scalar) -> tuple[Scalar, Scalar]:
+    """The same of an f32 below `SMALL`, as f64; two words are enough."""
+    return _of_two_words(x, *map(x.constant, inverse_pi(0, 2)))
+
+
+def _of_two_words(x: Scalar, high: Scalar, low: Scalar) -> tuple[Scalar, Scalar]:
+    turns, lost = product(x, high)
+    shifted = turns + _ROUNDER
+    return (turns - (shifted - _ROUNDER)) + fma(x, low, lost), shifted.bits()
 
 
 def _row(index: Scalar) -> list[Scalar]:
