@@ -8,8 +8,10 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.cpu.kernel_modules.form import FORMS
 from xloom.cpu.kernel_modules.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
 from xloom.cuda.kernel import THREADS, WARP, DeviceKernel, KernelBuilder, blocks_for
@@ -17,12 +19,13 @@ from xloom.cuda.lowering import ThunkLowering
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.llvm.constant_table import constant_table
 from xloom.llvm.jit import target_header
 from xloom.llvm.loop import allocate
 from xloom.llvm.module_text import module_text
 from xloom.llvm.target import Target
 from xloom.llvm.target_module import TargetModule
-from xloom.llvm.types import I64, POINTER
+from xloom.llvm.types import I8, I64, POINTER
 
 _NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\n'
 
@@ -49,6 +52,7 @@ class ItemKernels:
         outputs = [lowering.output(k) for k in range(len(leaf_shapes(instruction.shape)))]
         unread = frozenset(k for k, allocation in enumerate(outputs) if allocation.kind == "unused")
         self._kernel = _emitted(rule, instruction, unread, lowering.target)
+        self._tables = _tables(self._kernel, instruction)
         if self._kernel.must_alias:
             for output, operand in self._kernel.in_place.items():
                 lowering.copy(outputs[output], inputs[operand])
@@ -63,7 +67,7 @@ class ItemKernels:
         text = module_text(kernel.module)
         for phase in kernel.phases[first:]:
             if phase.count > 0:
-                made, blocks = _of_phase(kernel, text, phase, numbers, arguments)
+                made, blocks = _of_phase(kernel, text, phase, numbers, arguments, self._tables)
                 self._lowering.launch(made, blocks, arguments)
 
 
@@ -75,8 +79,20 @@ def _emitted(rule: Rule, instruction: Instruction, unread: frozenset[int], targe
     return kernel
 
 
+def _tables(kernel: Kernel, instruction: Instruction) -> bytes:
+    """Constants that the kernel reads, by its form."""
+    rule = FORMS.get(instruction.opcode)
+    form = rule(instruction, (*kernel.operands, *kernel.outputs), kernel.target) if rule else None
+    return form.tables() if form is not None and form.tables is not None else b""
+
+
 def _of_phase(
-    kernel: Kernel, text: str, phase: Phase, numbers: list[int], arguments: list[BufferAllocation]
+    kernel: Kernel,
+    text: str,
+    phase: Phase,
+    numbers: list[int],
+    arguments: list[BufferAllocation],
+    tables: bytes,
 ) -> tuple[DeviceKernel, int]:
     """The kernel of a phase, and its blocks."""
     threads = min(THREADS, -(-phase.count // WARP) * WARP)
@@ -84,9 +100,15 @@ def _of_phase(
     builder = KernelBuilder(kernel.target, len(arguments), threads)
     b = builder.b
     task = ir.Function(builder.module, TASK, phase.symbol)
-    table = allocate(b, POINTER, max(1, len(numbers)))
-    for k, number in enumerate(numbers):
-        b.store(builder.pointers[number], b.gep(table, [I64(k)], inbounds=True, source_etype=POINTER))
+    pointers = [builder.pointers[number] for number in numbers]
+    if tables:
+        constants = constant_table(builder.module, "tables", I8, bytearray(tables))
+        constants.align = ALIGNMENT
+        pointers = [constants, ir.Constant(POINTER, None), *pointers]
+    whole = allocate(b, POINTER, max(1, len(pointers)))
+    for k, pointer in enumerate(pointers):
+        b.store(pointer, b.gep(whole, [I64(k)], inbounds=True, source_etype=POINTER))
+    table = b.gep(whole, [I64(len(pointers) - len(numbers))], inbounds=True, source_etype=POINTER)
     with builder.each(phase.count, blocks, threads, builder.thread) as item:
         b.call(task, [table, item, b.add(item, I64(1))])
     builder.strategy = f"a thread for each of {phase.count} items of the processor's kernel"

@@ -85,6 +85,7 @@ class BatchedTransform:
             )
         if self.halves:
             numbers = numbers._replace(halves=tables.roots(2 * n, sign, (n + 1) // 2))
+        on_stack = 2 * half_bytes <= STACK and not target.is_gpu
         code = LinesCode(
             self.dtype,
             width,
@@ -96,6 +97,7 @@ class BatchedTransform:
             self.twiddle_period > 0,
             self.united > 0,
             self.halves,
+            on_stack,
         )
         return FftPhase(
             code,
@@ -104,7 +106,7 @@ class BatchedTransform:
             (*transform, *numbers),
             self.groups * blocks,
             max(1, _POINTS // (n * width)),
-            None if 2 * half_bytes <= STACK else 2 * half_bytes,
+            None if on_stack else 2 * half_bytes,
         )
 
     def _tile(self, layout: BatchLayout, lanes: int) -> int:

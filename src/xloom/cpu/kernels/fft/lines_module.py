@@ -49,16 +49,16 @@ class _Lines:
     def emit(self) -> None:
         """Items are vectors of lines."""
         b, by, code = self._b, self._by, self._code
-        local = allocate(b, I8, STACK)
-        local.align = 64
-        has_scratch = b.icmp_unsigned("!=", b.ptrtoint(self._scratch, I64), I64(0))
+        local = self._scratch
+        if code.on_stack:
+            local = allocate(b, I8, STACK)
+            local.align = 64
         with loop(b, self._begin, self._end, name="lines") as item:
             group = b.udiv(item, by.blocks)
             # the last vector may do some lines of the one before again
             own = b.mul(b.sub(item, b.mul(group, by.blocks)), I64(code.lanes))
             first = b.select(b.icmp_signed("<", own, by.last), own, by.last)
-            memory = b.gep(self._scratch, [b.mul(item, b.shl(by.half_bytes, I64(1)))], source_etype=I8)
-            data = b.select(has_scratch, memory, local)
+            data = local if code.on_stack else at(b, local, b.mul(item, b.shl(by.half_bytes, I64(1))))
             spare = b.gep(data, [by.half_bytes], inbounds=True, source_etype=I8)
             begin = b.mul(group, by.source_group), b.mul(first, by.source_line)
             self._gather(b.add(*begin), data, first)

@@ -61,6 +61,8 @@ class LinesCode(NamedTuple):
     twiddled: bool
     united: bool
     halves: bool
+    on_stack: bool
+    """The memory for points is its own, and not the kernel's."""
 
     @property
     def symbol(self) -> str:
