@@ -383,6 +383,7 @@ TUNED = (
 )
 NOT_MEASURED: dict[str, tuple[str, ...]] = {
     "half and double of it decide none of the programs": (
+        "codegen.emission.elements._LITTLE",
         "codegen.fusion.producer_consumer._SMALL",
         "codegen.fusion.producer_consumer._MANY",
         "cpu.kernels.convolution.depthwise_lines._LEAST_ROWS",

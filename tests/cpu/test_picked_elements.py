@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.cpu.printers import llvm_text
 from xloom.cpu.printers.kernel_choices import kernel_choices_text
 from xloom.hlo.dtype import DTYPES
 from xloom.llvm.target import process_target
@@ -35,3 +36,26 @@ def test_of_every_width(dtype, indices, size):
 def test_one_by_one_where_none_are_gathered(dtype, is_picked):
     text = kernel_choices_text(looked_up(dtype, "u8", 5000), [], process_target())
     assert ("one element after the other" in text) == is_picked
+
+
+def test_of_a_few_arrays_without_branches():
+    """Which one it is that data ask for is foreseen by no processor: all are loaded where each has the element."""
+    module = xl.parse("""HloModule m
+    ENTRY e {
+      a = f32[1,300,70] parameter(0)
+      b = f32[1,300,70] parameter(1)
+      c = f32[1,300,70] parameter(2)
+      all = f32[3,300,70] concatenate(a, b, c), dimensions={0}
+      at = s32[300,70,1] parameter(3)
+      row = s32[300,70,1] iota(), iota_dimension=0
+      column = s32[300,70,1] iota(), iota_dimension=1
+      places = s32[300,70,3] concatenate(at, row, column), dimensions={2}
+      ROOT r = f32[300,70] gather(all, places), offset_dims={}, collapsed_slice_dims={0,1,2}, start_index_map={0,1,2},
+        index_vector_dim=2, slice_sizes={1,1,1}
+    }""")
+    generator = np.random.default_rng(0)
+    arrays = generator.normal(size=(3, 1, 300, 70)).astype(np.float32)
+    at = generator.integers(-1, 5, (300, 70, 1)).astype(np.int32)
+    expected = np.take_along_axis(arrays[:, 0], np.clip(at[..., 0], 0, 2)[None], 0)[0]
+    np.testing.assert_array_equal(xl.compile(module)(*arrays, at), expected)
+    assert ".if" not in llvm_text(module)

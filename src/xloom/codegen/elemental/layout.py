@@ -103,8 +103,10 @@ def concatenate(t: Tracer, instruction: Instruction, index: IndexTuple) -> Neste
 
     def among(first: int, last: int) -> Nested[Node]:  # by halves: there may be many, and none is to be far away
         if last - first == 1:
-            begin, _, operand = choices[first]
-            return (yield t.element(operand, (*index[:dim], at - begin, *index[dim + 1 :])))
+            begin, end, operand = choices[first]
+            # a single element is there whatever the index is: both sides of a choice may be loaded
+            within = at - begin if end - begin > 1 else constant(0)
+            return (yield t.element(operand, (*index[:dim], within, *index[dim + 1 :])))
         middle = (first + last) // 2
         lower, upper = (yield among(first, middle)), (yield among(middle, last))
         return If(upper.dtype, ((at, -(2**62), choices[middle][0]),), lower, upper)

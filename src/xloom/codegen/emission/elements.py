@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.emission.accumulators import Merging, State, Sum, accumulators
-from xloom.codegen.loop_ir.affine import Affine, Ranges, Var, range_of
+from xloom.codegen.loop_ir.affine import Affine, Var, range_of
 from xloom.codegen.loop_ir.nodes import (
     AccumulatorValue,
     BufferValue,
@@ -41,6 +41,8 @@ from xloom.llvm.types import I32, I64, Complex, Value
 from xloom.trampoline import Nested, each, run
 
 Pointers = Callable[[BufferValue], ir.Value]
+_LITTLE = 16
+"""Nodes that take less time than a branch of which one in two is not foreseen."""
 
 
 class ElementEmitter:
@@ -242,7 +244,7 @@ class ElementEmitter:
             source, apart, along = chosen
             index = b.add(apart, (yield self._index(along)), flags=["nsw"]) if along.terms else apart
             return element_access.load(b, self.pointers(source), node.dtype, index)
-        if isinstance(node.then, Constant) and isinstance(node.otherwise, Constant):
+        if (isinstance(node.then, Constant) and isinstance(node.otherwise, Constant)) or self._is_for_all(node):
             first, second = (yield self._value(node.then)), (yield self._value(node.otherwise))
             return choose(b, condition, first, second)
         with b.if_else(condition) as (then, otherwise):
@@ -254,6 +256,21 @@ class ElementEmitter:
                 second_block = b.block
         return phi(b, first, first_block, second, second_block)
 
+    def _is_for_all(self, node: If) -> bool:
+        """Whether both sides may be computed, and are little: no processor foresees which one data ask for."""
+        if not any(v.node is not None for expression, _, _ in node.conditions for v, _ in expression.terms):
+            return False
+        parts = walk([node.then, node.otherwise])
+        if len(parts) > _LITTLE or not all(isinstance(n, Load | Constant | If | Op | Clamp) for n in parts):
+            return False
+        return all(self._is_inside(n) and id(n) not in self.staged for n in parts if isinstance(n, Load))
+
+    def _is_inside(self, load: Load) -> bool:
+        """Whether there is an element to load wherever variables are, guards or none."""
+        unbound = {v: (0, 0) for v, _ in load.address.terms if v.node is None and v not in self.vars}
+        least, greatest = range_of(load.address, {**unbound, **self.ranges})
+        return least >= 0 and greatest < leaf_shapes(load.source[0].shape)[load.source[1]].size
+
     def _choice(self, node: Node) -> Nested[tuple[BufferValue, ir.Value, Affine] | None]:
         """Where a load is from, or a guard between loads of one array: its index is chosen rather than its value.
 
@@ -263,7 +280,7 @@ class ElementEmitter:
         """
         if isinstance(node, Load) and id(node) not in self.staged:
             inside = walk([v.node for v, _ in node.address.terms if v.node is not None])
-            if any(isinstance(n, Load) and not _is_inside(n, self.ranges) for n in inside):
+            if any(isinstance(n, Load) and not self._is_inside(n) for n in inside):
                 return None
             address = self.address(node.source, node.address)
             along = tuple(term for term in address.terms if term[0] is self.innermost)
@@ -362,12 +379,6 @@ class ElementEmitter:
         with self.scope():
             self._scopes[-1].update({id(e): v for e, v in zip(reduction.elements, values, strict=True)})
             run(self._accumulate(reduction, state, reduction.bodies))
-
-
-def _is_inside(load: Load, known: Ranges) -> bool:
-    """Whether there is an element to load wherever variables are, guards or none."""
-    least, greatest = range_of(load.address, known)
-    return least >= 0 and greatest < leaf_shapes(load.source[0].shape)[load.source[1]].size
 
 
 def low_half(b: ir.IRBuilder, index: ir.Value) -> ir.Value:
