@@ -384,6 +384,8 @@ TUNED = (
 NOT_MEASURED: dict[str, tuple[str, ...]] = {
     "half and double of it decide none of the programs": (
         "codegen.emission.elements._LITTLE",
+        "cpu.loops.lowering._FEW_NODES",
+        "llvm.memory_copy.FEW_ELEMENTS",
         "codegen.fusion.producer_consumer._SMALL",
         "codegen.fusion.producer_consumer._MANY",
         "cpu.kernels.convolution.depthwise_lines._LEAST_ROWS",

@@ -1,11 +1,14 @@
 """Loops see what they leave as it was where it lay before them, and nobody's array is lost by that."""
 
+import re
+
 import numpy as np
 import pytest
 
 import xloom as xl
 from xloom.codegen.buffers.assigner import assigned
 from xloom.codegen.schedule.thunks import scheduled
+from xloom.cpu.printers import asm_text
 from xloom.llvm.target import process_target
 
 N = 1000
@@ -138,3 +141,49 @@ def test_state_that_nobody_reads_is_not_computed():
         f"w = {kind} while(t), condition=go, body=step ROOT c = s32[] get-tuple-element(w), index=0 }}"
     )
     assert xl.compile(module)(np.zeros((33, 6), np.uint8)) == 1
+
+
+def test_small_states_stay_in_registers():
+    """Each element by itself, at a known place, and copied as it was stored: nothing is loaded that was just stored."""
+    module = xl.parse("""HloModule m
+    body {
+      s = (s32[], f32[3]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      one = s32[] constant(1)
+      next = s32[] add(i, one)
+      x = f32[3] get-tuple-element(s), index=1
+      a = f32[1] slice(x), slice={[0:1]}
+      b = f32[1] slice(x), slice={[1:2]}
+      c = f32[1] slice(x), slice={[2:3]}
+      ab = f32[1] multiply(a, b)
+      bc = f32[1] subtract(b, c)
+      ca = f32[1] subtract(c, ab)
+      d = f32[3] concatenate(bc, ca, ab), dimensions={0}
+      step = f32[] constant(0.0625)
+      steps = f32[3] broadcast(step), dimensions={}
+      moved = f32[3] multiply(d, steps)
+      new = f32[3] add(x, moved)
+      ROOT r = (s32[], f32[3]) tuple(next, new)
+    }
+    condition {
+      s = (s32[], f32[3]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(50)
+      ROOT less = pred[] compare(i, n), direction=LT
+    }
+    ENTRY e {
+      x = f32[3] parameter(0)
+      zero = s32[] constant(0)
+      begin = (s32[], f32[3]) tuple(zero, x)
+      loop = (s32[], f32[3]) while(begin), condition=condition, body=body
+      ROOT y = f32[3] get-tuple-element(loop), index=1
+    }""")
+    x = np.array([0.25, -0.5, 0.75], np.float32)
+    expected = x.astype(np.float64)
+    for _ in range(50):
+        a, b, c = expected
+        expected = expected + np.array([b - c, c - a * b, a * b]) / 16
+    np.testing.assert_allclose(xl.compile(module)(x), expected, rtol=1e-5)
+    code = asm_text(module)
+    loop = code[code.rindex("\n.LBB", 0, code.index("\tretq", code.index("xloom_main.body:"))) :]
+    assert not re.findall(r"\(%rsp\)", loop.split("\n.L", 2)[1])

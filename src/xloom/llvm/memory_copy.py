@@ -8,6 +8,8 @@ from xloom.llvm.intrinsics import declared, intrinsic
 from xloom.llvm.loop import PLAIN, loop
 from xloom.llvm.types import I1, I8, I64, POINTER, VOID
 
+FEW_ELEMENTS = 8
+"""As the states of small systems have them, which programs compute element by element."""
 _PAGE = 4096
 _BEHIND = 16
 _PIECE = 2048
@@ -19,6 +21,18 @@ def copy(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir.Value |
     """Copies so many bytes, which are not the same."""
     function = declared(b.module, "memcpy", [POINTER, POINTER, I64], VOID, [POINTER, POINTER, I64, I1])
     b.call(function, [target, source, I64(nbytes) if isinstance(nbytes, int) else nbytes, I1(0)])
+
+
+def copy_elements(b: ir.IRBuilder, target: ir.Value, source: ir.Value, count: int, nbytes: int) -> None:
+    """Copies `FEW_ELEMENTS` elements or fewer, of so many bytes each, one by one.
+
+    A load of several that were stored one by one just before would wait until they are in the cache, and LLVM would not
+    keep them in registers.
+    """
+    kind = ir.IntType(8 * nbytes)
+    values = [b.load(b.gep(source, [I64(k)], inbounds=True, source_etype=kind), typ=kind) for k in range(count)]
+    for k, value in enumerate(values):
+        b.store(value, b.gep(target, [I64(k)], inbounds=True, source_etype=kind))
 
 
 def copy_part(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir.Value) -> None:

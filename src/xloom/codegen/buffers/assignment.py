@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.buffers.allocation import AllocationTable, BufferAllocation
@@ -40,6 +42,17 @@ class BufferAssignment:
     positions: dict[Thunk, int] = field(default_factory=dict)
     ends: dict[ScheduledComputation, int] = field(default_factory=dict)
     """The position after all thunks of a scheduled computation."""
+
+    def element_bytes(self, allocation: BufferAllocation) -> int:
+        """What an element of all values in an allocation has; 0 where they differ, or it is parts of others."""
+        return self._element_bytes.get(allocation, 0)
+
+    @cached_property
+    def _element_bytes(self) -> dict[BufferAllocation, int]:
+        found: dict[BufferAllocation, set[int]] = defaultdict(set)
+        for (instruction, leaf), allocation in self.allocations.items():
+            found[allocation].add(leaf_shapes(instruction.shape)[leaf].dtype.bytes)
+        return {allocation: widths.pop() for allocation, widths in found.items() if len(widths) == 1}
 
     @property
     def constant_arrays(self) -> list[Shape]:

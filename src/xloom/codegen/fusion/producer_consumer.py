@@ -296,8 +296,11 @@ class _Decision:
 
     @staticmethod
     def _is_worth_it(cost: int, size: int, again: int) -> bool:
-        """Whether so many elements more at this cost take longer than all once to memory and back for each use."""
-        return cost * again > 4 * (2 * size + again)
+        """Whether so many elements more at this cost take longer than all once to memory and back for each use.
+
+        A single one is hardly ever out of the registers.
+        """
+        return cost * again > (4 * (2 * size + again) if size > 1 else _COSTLY)
 
     # -- of what is stored anyway
     def _compute_again(self) -> None:

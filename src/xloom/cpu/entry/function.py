@@ -59,7 +59,7 @@ from xloom.hlo.stack_frames import place
 from xloom.interpreter.custom_call import NO_CODE
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.loop import allocate
-from xloom.llvm.memory_copy import copy, fill
+from xloom.llvm.memory_copy import FEW_ELEMENTS, copy, copy_elements, fill
 from xloom.llvm.module_text import module_text
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I8, I32, I64, POINTER, VOID
@@ -235,7 +235,11 @@ class EntryBuilder:
         if target is source or not target.nbytes:
             return
         self.events.append(Copy(target, source, target.nbytes))
-        self.copy_bytes(self.pointer(target), self.pointer(source), target.nbytes)
+        nbytes, width = target.nbytes, self.assignment.element_bytes(source)
+        if nbytes <= FEW_ELEMENTS * width:
+            copy_elements(self.b, self.pointer(target), self.pointer(source), nbytes // width, width)
+        else:
+            self.copy_bytes(self.pointer(target), self.pointer(source), nbytes)
 
     def copy_bytes(self, to: ir.Value, origin: ir.Value, nbytes: int) -> None:
         """Copies from one address to another, on several threads where it is much."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 from llvmlite import ir
 
@@ -48,6 +50,7 @@ from xloom.llvm import types
 from xloom.llvm.gathers import without_gathers
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import SCALAR, VECTOR_ONLY, allocate, hints_for, masked_hints_for, part_hints_for
+from xloom.llvm.memory_copy import FEW_ELEMENTS
 from xloom.llvm.symbolic_dimension import SymbolicDimensions, number
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64
@@ -63,6 +66,8 @@ _SHARE = 0.5
 """Of the first cache, what elements that lie in the same lines, but are made by other loops, may have."""
 
 
+_FEW_NODES = 400
+"""Operators and loads of all of a few elements, each of which is written for itself."""
 _LITTLE = 600
 """Additions of a nest that runs once which take less time one by one than LLVM takes to look for vectors in them."""
 
@@ -147,6 +152,12 @@ class Lowering:
                 elements.b.is_alone = True
                 self._code.stores(elements, stage.stores)
             return
+        if self._are_few(stage, loops):
+            chosen("element by element", "they are few, and stay in registers from one iteration to the next")
+            with self._code.phase([], cost * math.prod(v.size for v in loops)) as elements:
+                elements.unbind(gone)
+                self._each(elements, stage, loops)
+            return
         group = interleaved(stage, loops)
         *outer, inner = [v for v in loops if v != group]
         why = "there are loops around it" if outer or group else emit_in_blocks(self._code, stage, inner, gone, cost)
@@ -171,6 +182,26 @@ class Lowering:
                 end = intrinsic(elements.b, "smin", elements.b.add(begin, I64(size), flags=["nsw"]), end)
             for _ in self._pieces(elements, stage, [*outer, *between, inner]):
                 self._along(elements, stage, inner, begin, end, group)
+
+    def _are_few(self, stage: LoopBody, loops: Sequence[Var]) -> bool:
+        """Whether the elements are those of a small array, as states of small systems are, in a loop of the program."""
+        if self._code.seldom or not all(isinstance(v.size, int) for v in loops):
+            return False
+        count, nodes = math.prod(v.size for v in loops), stage.nodes
+        if count > FEW_ELEMENTS or count * len(nodes) > _FEW_NODES:
+            return False
+        return not any(isinstance(n, Reduced) for n in nodes)
+
+    def _each(self, elements: Elements, stage: LoopBody, loops: Sequence[Var]) -> None:
+        """All elements, at places that are known: memory of which each is at such a place becomes registers."""
+        elements.b.is_alone = True
+        for places in product(*(range(v.size) for v in loops)):
+            with elements.scope():
+                for var, place in zip(loops, places, strict=True):
+                    elements.vars[var], elements.ranges[var] = I64(place), (place, place)
+                self._code.stores(elements, stage.stores)
+        for var in loops:
+            del elements.ranges[var]
 
     def _cut(self, stage: LoopBody, outer: Sequence[Var], inner: Var) -> tuple[list[Var], int]:
         """Loops whose elements lie between those of the innermost one, and how many of that are done at a time.
@@ -240,6 +271,7 @@ class Lowering:
         picks = all(_is_picked(n, inner) for n in roots)
         if picks:
             chosen("one element after the other", "there are no vectors of narrow elements from anywhere")
+        is_only = not self.nest.outer and all(v.size == 1 for v in stage.vars if v != inner)
         for piece in found:
             elements.ranges[inner] = piece.ranges[0][0], piece.ranges[0][1] - 1
             iterations = max(high - low for low, high in piece.ranges)
@@ -268,8 +300,10 @@ class Lowering:
                     with overlapped_vectors(elements, inner, lanes), elements.scope():
                         self._grouped(elements, stage, group)
                 else:
+                    b.is_alone = iterations == 1 and is_only
                     with elements.innermost_loop(inner, first, last, loop_hints), elements.scope():
                         self._grouped(elements, stage, group)
+                    b.is_alone = False
         for var in [inner, group] if group else [inner]:
             elements.ranges.pop(var, None)
         elements.innermost = None

@@ -91,8 +91,12 @@ def _function(
 
 
 def _alone(opcode: str, b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The function of an angle that is no lane of a vector: a branch takes less than what only large ones need."""
-    with b.if_then((Scalar(b, x).abs() < SMALL).value, likely=True):
-        b.ret(SMALL_ANGLES[opcode](b, x))
-    name = f"xloom.{opcode}.{'f32' if isinstance(x.type, ir.FloatType) else 'f64'}.large"
-    return b.call(_function(b.module, name, x.type, 1, FUNCTIONS[opcode], "noinline"), [x])
+    """The function of an angle that is no lane of a vector: only large ones need what takes longest.
+
+    What small ones need is computed of all, so that LLVM shares it between a sine and a cosine.
+    """
+    small = SMALL_ANGLES[opcode](b, x)
+    with b.if_then((~(Scalar(b, x).abs() < SMALL)).value, likely=False):
+        name = f"xloom.{opcode}.{'f32' if isinstance(x.type, ir.FloatType) else 'f64'}.large"
+        b.ret(b.call(_function(b.module, name, x.type, 1, FUNCTIONS[opcode], "noinline"), [x]))
+    return small
