@@ -117,6 +117,24 @@ def test_a_place_that_the_program_computes_stays_masked():
         np.testing.assert_array_equal(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
 
 
+@pytest.mark.parametrize("limits, of, lengths", [("s32[]", "{}", 70), ("s32[5]", "{0}", [0, 1, 70, 149, 200])])
+def test_a_limit_of_each_row_is_not_read_for_rows_that_have_none(limits, of, lengths):
+    """Those of zeros below the masked rows."""
+    module = xl.parse(f"""HloModule m
+    add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }}
+    ENTRY e {{ x = f32[5,150] parameter(0) lengths = {limits} parameter(1)
+      i = s32[5,150] broadcast(lengths), dimensions={of} at = s32[5,150] iota(), iota_dimension=1
+      m = pred[5,150] compare(at, i), direction=LT zero = f32[] constant(0)
+      z = f32[5,150] broadcast(zero), dimensions={{}} y = f32[5,150] select(m, x, z)
+      o = f32[4000,150] broadcast(zero), dimensions={{}} c = f32[4005,150] concatenate(y, o), dimensions={{0}}
+      ROOT r = f32[4005] reduce(c, zero), dimensions={{1}}, to_apply=add }}""")
+    assert visits_few(module) == (limits == "s32[]")
+    x, ends = numbers("f32", 5, 150), np.array(lengths, np.int32)
+    expected = np.zeros(4005, np.float32)
+    expected[:5] = np.where(np.arange(150) < ends[..., None], x, 0).sum(1)
+    np.testing.assert_array_equal(xl.compile(module)(x, ends), expected)
+
+
 @pytest.mark.parametrize("limit", [0, 1, 40, LENGTH])
 def test_what_is_not_finite_counts_where_it_is_multiplied(limit):
     """A masked element that is gathered is the first one: times zero a NaN, if there are such elements."""

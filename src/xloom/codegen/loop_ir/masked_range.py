@@ -20,6 +20,7 @@ from xloom.codegen.loop_ir.nodes import (
     Node,
     Op,
     Reduction,
+    dependencies,
     has_changing_numbers,
     indices_of,
     post_order,
@@ -67,8 +68,11 @@ def masked_range(reductions: Sequence[Reduction], var: Var, beside: Var | None =
 
     found: dict[tuple[Node, ...], list[Mask]] = {}
     made: dict[Hashable, Any] = {}
-    for mask in _masks(nodes, var, changes):
-        if beside is not None and beside in _variables(mask):
+    masks = list(_masks(nodes, var, changes))
+    guards = _guards(nodes) if masks else {}
+    for mask in masks:
+        variables = _variables([mask.place, *(i for n in walk([mask.limit]) for i in indices_of(n))]) - {var}
+        if beside in variables or not variables.isdisjoint(guards[id(mask.node)]):
             continue
         without = _Without(mask.node, made)
         for node in nodes:
@@ -78,8 +82,8 @@ def masked_range(reductions: Sequence[Reduction], var: Var, beside: Var | None =
             found.setdefault(outside, []).append(mask)
     if not found:
         return None
-    outside, masks = max(found.items(), key=lambda item: len(item[1]))
-    return MaskedRange(tuple(masks), outside)
+    outside, holding = max(found.items(), key=lambda item: len(item[1]))
+    return MaskedRange(tuple(holding), outside)
 
 
 def _takes_many(reduction: Reduction) -> bool:
@@ -103,10 +107,20 @@ def _masks(nodes: Sequence[Node], var: Var, changes: Callable[[Node], bool]) -> 
                 yield Mask(node, expression, way, limit)
 
 
-def _variables(mask: Mask) -> set[Var]:
-    """The loops along which a mask changes."""
-    computed = walk([mask.limit, *(v.node for v, _ in mask.place.terms if v.node is not None)])
-    return {v for index in (mask.place, *(i for n in computed for i in indices_of(n))) for v, _ in index.terms}
+def _guards(nodes: Sequence[Node]) -> dict[int, set[Var]]:
+    """The loops whose iterations decide whether nodes are computed: a limit may lie outside its array in others."""
+    found: dict[int, set[Var]] = {id(node): set() for node in nodes}
+    for node in reversed(nodes):
+        deciding = _variables(indices_of(node)) if isinstance(node, If) else set()
+        for operand in dependencies(node):
+            found[id(operand)] |= found[id(node)] | deciding
+    return found
+
+
+def _variables(indices: Sequence[Affine]) -> set[Var]:
+    """The loops along which index expressions change, numbers in them that the program computes too."""
+    computed = walk([v.node for i in indices for v, _ in i.terms if v.node is not None])
+    return {v for i in (*indices, *(i for n in computed for i in indices_of(n))) for v, _ in i.terms}
 
 
 class _Without:
