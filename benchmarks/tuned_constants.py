@@ -563,7 +563,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "llvm.math.power._ATANH_TAIL",
         "llvm.math.trigonometric._PI_LOW",
         "llvm.math.trigonometric._SIGN",
-        "cpu.loops.unmasked_part._FAR",
+        "codegen.loop_ir.masked_range.FAR",
         "llvm.scalar.complex_inverse._FAR_EXPONENT",
         "llvm.scalar.complex_inverse._TINY",
         "llvm.scalar.complex_pair.LARGE",

@@ -100,6 +100,20 @@ def test_predicates(operator, outside):
         np.testing.assert_array_equal(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
 
 
+@pytest.mark.parametrize("dtype, first", [("s64", 2**62 + 5), ("u64", 2**63 + 5), ("s64", -(2**62) - 500)])
+def test_places_beyond_what_limits_are_cut_to(dtype, first):
+    module = xl.parse(f"""HloModule m
+    add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }}
+    ENTRY e {{ x = f32[150] parameter(0) n = {dtype}[] parameter(1) i = {dtype}[150] broadcast(n), dimensions={{}}
+      c = {dtype}[] constant({first}) f = {dtype}[150] broadcast(c), dimensions={{}} o = {dtype}[150] iota(), iota_dimension=0
+      at = {dtype}[150] add(o, f) m = pred[150] compare(at, i), direction=LT zero = f32[] constant(0)
+      z = f32[150] broadcast(zero), dimensions={{}} y = f32[150] select(m, x, z)
+      ROOT r = f32[] reduce(y, zero), dimensions={{0}}, to_apply=add }}""")
+    for count in (0, 50, LENGTH):
+        limit = np.asarray(first + count, np.uint64 if dtype == "u64" else np.int64)
+        np.testing.assert_array_equal(xl.compile(module)(np.ones(LENGTH, np.float32), limit), count)
+
+
 def test_a_place_that_the_program_computes_stays_masked():
     """The index of a gathered index changes along the loop as that does, not by one."""
     module = xl.parse("""HloModule m

@@ -48,7 +48,7 @@ def test_a_newer_jax_that_lacks_nothing(monkeypatch):
 
 def test_types_of_ffi_were_ids_once(monkeypatch):
     heard = []
-    monkeypatch.delattr(xla_client, "register_custom_type_handler")
+    monkeypatch.delattr(xla_client, "register_custom_type_handler", raising=False)
     monkeypatch.setattr(xla_client, "register_custom_type_id_handler", heard.append, raising=False)
     client: Any = xla_client
     monkeypatch.setattr(client._xla, "register_custom_type_id", heard.append, raising=False)

@@ -30,6 +30,8 @@ from xloom.hlo.dtype import pred
 
 SHORTEST = 64
 """Iterations of a loop of which some are worth leaving out: shorter ones are a few vectors."""
+FAR = 1 << 62
+"""What limits of 64 bits are cut to: beyond all places of masks, and not so far that sums of it are too large."""
 _TURNED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ"}
 _IDEMPOTENT = frozenset(["and", "maximum", "minimum", "or"])
 _N = TypeVar("_N", bound=Node)
@@ -104,7 +106,8 @@ def _masks(nodes: Sequence[Node], var: Var, changes: Callable[[Node], bool]) -> 
                 expression = index_expression(place)
                 if expression is None or abs(expression.factor(var)) != 1 or has_changing_numbers(expression, (var,)):
                     continue
-                yield Mask(node, expression, way, limit)
+                if expression.low > -FAR // 2 and expression.high < FAR // 2:
+                    yield Mask(node, expression, way, limit)
 
 
 def _guards(nodes: Sequence[Node]) -> dict[int, set[Var]]:

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from xloom.codegen.emission.accumulators import Merging, State, Sum
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.masked_range import Mask, MaskedRange, masked_range
+from xloom.codegen.loop_ir.masked_range import FAR, Mask, MaskedRange, masked_range
 from xloom.codegen.loop_ir.nest import LoopNest, reductions_of
 from xloom.codegen.loop_ir.nodes import Node, Reduction
 from xloom.cpu.loops.emission import Elements
@@ -17,9 +17,6 @@ from xloom.hlo.dtype import Kind, s64
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.scalar import conversion
 from xloom.llvm.types import I1, I64
-
-_FAR = 1 << 62
-"""Beyond all loops, and not so far that sums of it are too large."""
 
 
 def is_one_masked_result(nest: LoopNest) -> bool:
@@ -56,9 +53,9 @@ def _bounds(elements: Elements, mask: Mask, var: Var) -> tuple[ir.Value | None, 
     if dtype.bits < 64:
         limit = conversion.converted(b, limit, dtype, s64)
     elif dtype.kind is Kind.UNSIGNED:
-        limit = intrinsic(b, "umin", limit, I64(_FAR))
+        limit = intrinsic(b, "umin", limit, I64(FAR))
     else:
-        limit = intrinsic(b, "smax", intrinsic(b, "smin", limit, I64(_FAR)), I64(-_FAR))
+        limit = intrinsic(b, "smax", intrinsic(b, "smin", limit, I64(FAR)), I64(-FAR))
     # place = x + rest, or rest - x: at the limit where x is
     at = b.sub(limit, rest) if factor > 0 else b.sub(rest, limit)
     after = b.add(at, I64(1))
