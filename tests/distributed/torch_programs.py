@@ -139,6 +139,9 @@ def of_wrong_arguments():
         "5 rows": lambda: dist.all_to_all_single(y.clone(), y),
         "a tensor for each": lambda: dist.all_to_all([x.clone()], [x]),
         "root of a collective is 2": lambda: dist.broadcast(x, 2),
+        "cannot send to rank 2": lambda: dist.send(x, 2),
+        "of 2 processes cannot send to rank -3": lambda: dist.recv(x, group_src=-3),
+        f"cannot send to rank {dist.get_rank()}, nor": lambda: dist.recv(x, dist.get_rank()),
     }
     for message, collective in wrong.items():
         try:
@@ -565,6 +568,15 @@ def fully_sharded_whole_state_on_the_host():
             for name, each in found.items():
                 assert each.device.type == "cpu"
                 assert torch.equal(each, wanted[name])
+        with FullyShardedDataParallel.summon_full_params(wrapped, offload_to_cpu=True):
+            for name, each in wrapped.named_parameters():
+                assert each.device.type == "cpu"
+                assert torch.equal(each, wanted[name.removeprefix("_fsdp_wrapped_module.")])
+                with torch.no_grad():
+                    each.mul_(2)
+        with FullyShardedDataParallel.summon_full_params(wrapped):
+            for name, each in wrapped.named_parameters():
+                agree(each, 2 * wanted[name.removeprefix("_fsdp_wrapped_module.")])
         assert wrapped(torch.ones(2, 8, device="xla")).device.type == "xla"
 
 

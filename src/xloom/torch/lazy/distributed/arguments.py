@@ -13,6 +13,12 @@ def check_root(root: int, size: int) -> None:
         raise ValueError(f"the root of a collective is {root}, in a group of {size} processes")
 
 
+def check_peer(peer: int, own: int, size: int) -> None:
+    """It is another member: for one that is none Gloo waits as long as it may, and the next time ends the process."""
+    if peer == own or not 0 <= peer < size:
+        raise ValueError(f"rank {own} of a group of {size} processes cannot send to rank {peer}, nor receive from it")
+
+
 def check_list(tensors: Sequence[Tensor], size: int) -> None:
     """There is a tensor for each member."""
     if len(tensors) != size:

@@ -13,6 +13,7 @@ from torch.distributed import AllreduceOptions, ProcessGroup, ProcessGroupGloo, 
 
 from xloom.distributed.timeout import seconds
 from xloom.errors import DistributedError
+from xloom.torch.lazy.distributed.arguments import check_peer
 from xloom.torch.lazy.distributed.collectives import Group, Programs
 from xloom.torch.lazy.distributed.device_mesh import register_tensors
 from xloom.torch.lazy.distributed.joining import join
@@ -182,10 +183,12 @@ class XlaProcessGroup(ProcessGroup):
 
     def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> Work:  # type: ignore[override]
         """Sends a copy of the host's, row by row however it lies."""
+        check_peer(dstRank, self.rank(), self.size())
         return self.gloo.send([each.detach().cpu().contiguous() for each in tensors], dstRank, tag)
 
     def recv(self, tensors: Sequence[Tensor], srcRank: int, tag: int = 0) -> Work:  # type: ignore[override]
         """Receives it, and waits for it where it goes on to the device."""
+        check_peer(srcRank, self.rank(), self.size())
         return self._received(tensors, lambda hosts: self.gloo.recv(hosts, srcRank, tag))
 
     def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Work:  # type: ignore[override]
