@@ -45,6 +45,7 @@ WRAPPERS = [
     "sharded",
     "tensor_parallel",
     "fully_sharded",
+    "fully_sharded_in_part",
     "fully_sharded_unevenly",
     "fully_sharded_from_the_host",
     "fully_sharded_kept_on_the_host",

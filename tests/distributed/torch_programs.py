@@ -481,6 +481,15 @@ def fully_sharded():
     assert all(isinstance(parameter, DTensor) for parameter in model.parameters())
 
 
+def fully_sharded_in_part():
+    """What is left whole is replaced by an optimiser of both as it is by one of all."""
+    mesh = init_device_mesh("xla", (2,))
+    model, alone = layers()
+    fully_shard(model[0], mesh=mesh)
+    train_alike(model, alone, same_data=True, optimizer=ADAMW)
+    assert {isinstance(parameter, DTensor) for parameter in model.parameters()} == {True, False}
+
+
 def fully_sharded_unevenly():
     """Parts that are filled up, or cut along the columns; and copies that are one operator for all parameters."""
     mesh = init_device_mesh("xla", (2,))

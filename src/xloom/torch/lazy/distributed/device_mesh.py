@@ -24,11 +24,12 @@ def register_tensors() -> None:
     """The same of what is distributed over them. Importing it takes a while: it is done when there is a group."""
     from torch.distributed.tensor import distribute_module, distribute_tensor
 
-    from xloom.torch.lazy.distributed import linear_sharding
+    from xloom.torch.lazy.distributed import linear_sharding, mixed_parameters
 
     for function in (distribute_tensor, distribute_module):
         _compare_otherwise(function)
     linear_sharding.register()
+    mixed_parameters.register()
 
 
 def _compare_otherwise(function: Any) -> None:

@@ -5,33 +5,23 @@ torch gives each parameter other memory, which it cannot where it does not know 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial, wraps
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
-from xloom.torch.lazy.runtime.late_imports import when_imported
+from xloom.torch.lazy.runtime.late_imports import replace, when_imported
 
 _SECOND, _FIRST = "torch.distributed.fsdp._fully_shard._fsdp_init", "torch.distributed.fsdp._init_utils"
 
 
 def register() -> None:
     """Has them do so, also if they are imported later."""
-    when_imported(_SECOND, partial(_replace, "_get_modules_and_states", _moving))
-    when_imported(_FIRST, partial(_replace, "_move_module_to_device", _moving_all_but_wrapped))
-
-
-def _replace(name: str, change: Callable[[Any], Any], module: ModuleType) -> None:
-    own: Any = getattr(module, name)
-    changed = change(own)
-    for each in list(sys.modules.values()):
-        if getattr(each, "__dict__", {}).get(name) is own:  # others have imported the function
-            setattr(each, name, changed)
+    when_imported(_SECOND, partial(replace, "_get_modules_and_states", _moving))
+    when_imported(_FIRST, partial(replace, "_move_module_to_device", _moving_all_but_wrapped))
 
 
 def _moving(own: Any) -> Any:

@@ -20,6 +20,15 @@ def when_imported(name: str, change: _Change) -> None:
         sys.meta_path.insert(0, _Finder(name, change))
 
 
+def replace(name: str, change: Callable[[Any], Any], module: ModuleType) -> None:
+    """Has a function of a module be another one, made of it, also where others have imported it."""
+    own = getattr(module, name)
+    changed = change(own)
+    for each in list(sys.modules.values()):
+        if getattr(each, "__dict__", {}).get(name) is own:
+            setattr(each, name, changed)
+
+
 class _Finder(MetaPathFinder):
     """Finds one module as Python does, once."""
 
