@@ -50,6 +50,16 @@ def test_a_view_that_leaves_gaps_is_returned_as_one():
     assert ours == theirs
 
 
+@pytest.mark.parametrize("learns", [False, True])
+def test_results_beside_a_check_lie_as_in_eager_mode(learns):
+    matrices = (torch.rand(2, 3, 3) + 2 * torch.eye(3)).requires_grad_(
+        learns
+    )  # inv() checks, which a token keeps in order
+    eager, own = torch.linalg.inv(matrices), compiled(torch.linalg.inv)(matrices)
+    assert own.stride() == eager.stride() == (9, 1, 3)
+    torch.testing.assert_close(own, eager)
+
+
 def test_memory_of_an_argument_is_read_between_its_elements_and_beyond_them():
     memory = torch.arange(12.0)
     between, beyond = memory.view(6, 2)[:, 0], memory[2:4]

@@ -30,12 +30,23 @@ FUNCTIONS = {
     "quotients": lambda x: [x.contiguous().floor_divide(x + 1), torch.floor_divide(x, x.contiguous() + 1), x // 2],
     "quotients of numbers": lambda x: [torch.floor_divide(2, x.exp()), x // 2.5],
     "products with logarithms": lambda x: [torch.xlogy(x, x.contiguous().exp()), torch.special.xlog1py(x, x.exp())],
+    "a row before columns": lambda x: [
+        f(x[0, 0, 0], x[0, 0].T.clone().T)
+        for f in (torch.heaviside, torch.logaddexp, torch.logaddexp2, torch.logical_and, torch.logical_xor, torch.ldexp)
+    ],
+    "powers of numbers": lambda x: [2.0**x, torch.float_power(2, x)],
+    "in a set": lambda x: [torch.isin(x, x[0, 0]), torch.isin(x, 3)],
+    "logarithms of sigmoids": F.logsigmoid,
+    "drawn": lambda x: [
+        f(x).isnan() for f in (lambda x: torch.normal(x, x), torch.poisson, lambda x: F.rrelu(x, training=True))
+    ],
     "signs": lambda x: torch.copysign(x, x.contiguous() - 3),
     "number": lambda x: x.mul(2).relu(),
     "of a transpose": lambda x: x.transpose(1, 3).exp(),
     "of a part": lambda x: x[:, 1:, ::2].abs(),
     "comparison": lambda x: x > 3,
     "another dtype": lambda x: x.to(torch.int32),
+    "dequantized": lambda x: [x.dequantize(), (x > 3).dequantize()],
     "half as row-major": lambda x: x.to(torch.bfloat16, memory_format=torch.contiguous_format),
     "where": lambda x: torch.where(x > 3, x, -x),
     "copy": lambda x: x.clone(),

@@ -30,6 +30,7 @@ VIEWS = {
     "diagonal": lambda t: t.diagonal(0, 1, 2),
     "unfold": lambda t: t.unfold(2, 2, 2),
     "unfold of a number": lambda t: t[1, 0, 2].unfold(0, 1, 1),
+    "slice_inverse": lambda t: torch.slice_inverse(t[1:3], t, 0, 1, 3),
     "as_strided": lambda t: t.as_strided((3, 2), (5, 2), 1),
     "split": lambda t: t.split(2, 1)[1],
     "unbind": lambda t: t.unbind(2)[3],

@@ -85,8 +85,8 @@ def compile_inference(graph: GraphModule, arguments: Sequence[Any], *, passes: s
     metadata, strided = _of_forward(graph, arguments)
     weights: list[int] = []
     if metadata is not None:
-        told = metadata.input_info
-        weights = [k for k in metadata.static_input_indices if k < len(told) and not told[k].mutates_data]
+        told = [None] * len(metadata.tokens) + metadata.input_info
+        weights = [k for k in metadata.static_input_indices if k < len(told) and not _writes(told[k])]
     return compile_graph(graph, arguments, strided, views=True, weights=weights, passes=passes)
 
 
@@ -98,7 +98,12 @@ def _of_forward(graph: GraphModule, arguments: Sequence[Any]) -> tuple[Any, int 
         return None, None
     if any(map(_is_symbolic, arguments)):
         views_of_arguments(graph, metadata)
-    return metadata, metadata.num_forward_returns
+    return metadata, len(metadata.tokens) + metadata.num_forward_returns
+
+
+def _writes(told: Any) -> bool:
+    """Whether a graph writes an argument; told is None of tokens, which keep effects in order."""
+    return told is not None and told.mutates_data
 
 
 def recorded(graph: GraphModule, arguments: Sequence[Any]) -> Any:

@@ -17,6 +17,12 @@ def ldexp(x: Tensor, other: Tensor) -> Tensor:
     return x * torch.pow(2.0, other)
 
 
+@decomposes(aten.dequantize.self)
+def dequantize(x: Tensor) -> Tensor:
+    """Tensors that are not quantized in float32."""
+    return x.to(torch.float32)
+
+
 @decomposes(aten._efficientzerotensor.default)
 def efficientzerotensor(size: Sequence[int], **options: Any) -> Tensor:
     """Zeros."""

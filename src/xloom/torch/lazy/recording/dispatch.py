@@ -25,6 +25,7 @@ from xloom.torch.lazy.operators.checking import check_numbers, check_once, numbe
 from xloom.torch.lazy.recording.lowered import lowered
 from xloom.torch.lazy.recording.table import NAMED, Handler
 from xloom.torch.lazy.runtime import transfer
+from xloom.torch.lazy.tensor.layouts import of_decomposition
 from xloom.torch.lazy.views import mutation, overlap, views
 from xloom.torch.metrics import METRICS
 
@@ -97,7 +98,7 @@ def decomposed(op: Any) -> Handler | None:
     rule = decompositions().get(op) or decomposition_table.get(op)
     if rule is None:
         return None
-    run = _counted(op, rule)
+    run = _counted(op, of_decomposition(op, rule))
     known: set[tuple] = set()
     allowed = numbers_allowed(op)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._prims_common import suggest_memory_format
+from torch.utils._pytree import tree_map_only
 
 from xloom.torch.lazy.recording.signature import Signature
 from xloom.torch.lazy.tensor.array_type import ArrayType, array_type, type_of_copy
 from xloom.torch.lazy.tensor.geometry import geometry, without_values
+from xloom.torch.strides import dense_order, inverse
 
 _BY_MEMORY_FORMAT = {
     "aten.convolution.default": (0, 1),
@@ -25,9 +27,22 @@ _BY_MEMORY_FORMAT = {
 """Operators whose results are channels-last if one of those arguments is. Tensors without memory do not tell it so."""
 
 _AS_SUMS = frozenset(
-    ["aten.floor_divide.default", "aten.copysign.Tensor", "aten.xlogy.Tensor", "aten.special_xlog1py.default"]
+    [
+        *("aten.floor_divide.default", "aten.copysign.Tensor", "aten.xlogy.Tensor", "aten.special_xlog1py.default"),
+        *("aten.heaviside.default", "aten.logaddexp.default", "aten.logaddexp2.default"),
+        *("aten.logical_and.default", "aten.logical_or.default", "aten.logical_xor.default"),
+    ]
 )
-"""Operators that torch computes without memory from operands in other order: the first one's layout counts."""
+"""Operators that torch computes without memory from operands in other order, or broadcast: theirs as they are count."""
+
+_ROW_MAJOR = frozenset(
+    [
+        *("aten.isin.Tensor_Tensor", "aten.isin.Tensor_Scalar", "aten.log_sigmoid_forward.default"),
+        *("aten.normal.Tensor_Tensor", "aten.normal.Tensor_float", "aten.normal.float_Tensor"),
+        *("aten.poisson.default", "aten.pow.Scalar", "aten.rrelu_with_noise_functional.default"),
+    ]
+)
+"""Operators whose results the CPU makes row-major, and torch without memory does not."""
 
 _VOLUMES = "aten.max_pool3d_with_indices.default"
 """Makes a batch of one of what is none: that batch's format counts."""
@@ -36,14 +51,43 @@ _VOLUMES = "aten.max_pool3d_with_indices.default"
 def output_types(op: Any, args: Sequence[Any], found: Any, signature: Signature) -> tuple[ArrayType, ...]:
     """The types of the results of `signature` with the strides that torch gives them. Its own are `found`."""
     name = str(op)
+    if name in _ROW_MAJOR:
+        return signature.outputs
     followed = _BY_MEMORY_FORMAT.get(name)
     if name == _VOLUMES and args[0].dim() == 4:
         return tuple([_of_one(type, args[0]) for type in signature.outputs])
     if name in _AS_SUMS and all(isinstance(each, torch.Tensor) for each in args[:2]):
-        found = torch.ops.aten.add.Tensor(*[without_values(geometry(each)) for each in args[:2]])
+        found = _sum(args)
     if followed is None:
         return tuple(_as_found(found, signature))
     return tuple([_in_format(type, [args[k] for k in followed]) for type in signature.outputs])
+
+
+def of_decomposition(op: Any, made: Callable[..., Any]) -> Callable[..., Any]:
+    """What is made by other operators, in the order of memory in which torch has it where that is not theirs."""
+    name = str(op)
+    if name not in _ROW_MAJOR and name not in _AS_SUMS:
+        return made
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        results = made(*args, **kwargs)
+        if name in _AS_SUMS:
+            return _ordered(results, _sum(args).stride())
+        return tree_map_only(torch.Tensor, torch.Tensor.contiguous, results)
+
+    return run
+
+
+def _sum(operands: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.ops.aten.add.Tensor(*[without_values(geometry(each)) for each in operands[:2]])
+
+
+def _ordered(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    if tensor.stride() == strides:
+        return tensor
+    order = dense_order(tensor.shape, strides)
+    assert order is not None
+    return tensor.permute(order).contiguous().permute(inverse(order))
 
 
 def _in_format(type: ArrayType, followed: Sequence[torch.Tensor]) -> ArrayType:

@@ -193,6 +193,13 @@ def set_to_memory(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     return target
 
 
+@handles("aten.slice_inverse.default")
+def slice_inverse(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """What a slice was made of, seen in the slice's memory as a tensor like it lies in its own."""
+    part, whole = args[:2]
+    return aten.as_strided(part, whole.shape, whole.stride(), whole.storage_offset())
+
+
 @handles("aten.as_strided_copy.default")
 def as_strided_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """A copy of what those strides reach in a tensor's memory."""
