@@ -107,6 +107,7 @@ def test_memory_is_told_from_other_memory():
     assert x[1].data_ptr() == x.data_ptr() + 3 * 4
     assert x.data_ptr() != y.data_ptr()
     assert x.untyped_storage().data_ptr() == x[1].untyped_storage().data_ptr() == x.data_ptr()
+    assert {x.untyped_storage(), x[1].untyped_storage()} == {x.untyped_storage()} != {x.clone().untyped_storage()}
     assert (x[1].untyped_storage().nbytes(), str(x.untyped_storage().device)) == (24, "xla:0")
     y.set_(x.untyped_storage(), 1, (2,), (3,))
     y.fill_(5)

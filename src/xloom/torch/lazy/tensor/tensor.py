@@ -183,6 +183,13 @@ class DeviceMemory(torch.UntypedStorage):
         super().resize_(size)
         return self
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same memory, however often it was asked for."""
+        return isinstance(other, DeviceMemory) and other._storage is self._storage
+
+    def __hash__(self) -> int:
+        return hash(self._storage)
+
     @property
     def _cdata(self) -> int:  # type: ignore[override]
         """What files and copies tell it from other memory by, each time that it is asked for."""
