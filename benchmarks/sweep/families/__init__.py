@@ -17,6 +17,7 @@ from benchmarks.sweep.families.random import RANDOM
 from benchmarks.sweep.families.random_loops import RANDOM_LOOPS
 from benchmarks.sweep.families.reductions import REDUCTIONS
 from benchmarks.sweep.families.science import SCIENCE
+from benchmarks.sweep.families.small_systems import SMALL_SYSTEMS
 from benchmarks.sweep.families.sorting import SORTING
 from benchmarks.sweep.families.special import SPECIAL
 from benchmarks.sweep.families.windows import WINDOWS
@@ -38,6 +39,7 @@ FAMILIES = (
     RANDOM,
     LOOPS,
     RANDOM_LOOPS,
+    SMALL_SYSTEMS,
     NETWORKS,
     SCIENCE,
     SPECIAL,

@@ -98,8 +98,9 @@ def _angle(x: Scalar, is_small: bool) -> _Angle:
         r, r_low, n = (half_turns_of_small if is_small else half_turns_f64)(size)
     sign = r.bits() & _SIGN
     r_size = r.abs()
-    swapped = r_size > 0.25
-    t = select(swapped, 0.5 - r_size, r_size)
+    other = 0.5 - r_size
+    swapped = other < r_size
+    t = select(swapped, other, r_size)  # the lesser one, by one instruction
     if r_low is not None:
         r_low = (r_low.bits() ^ sign).as_float()
         r_low = select(swapped, -r_low, r_low)
