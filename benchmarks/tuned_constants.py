@@ -385,6 +385,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
     "half and double of it decide none of the programs": (
         "codegen.emission.elements._LITTLE",
         "cpu.loops.lowering._FEW_NODES",
+        "llvm.called_functions._WORTH_IN_STEPS",
         "llvm.memory_copy.FEW_ELEMENTS",
         "codegen.fusion.producer_consumer._SMALL",
         "codegen.fusion.producer_consumer._MANY",

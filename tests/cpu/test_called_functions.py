@@ -74,3 +74,33 @@ def test_results_are_those_of_inlined_functions(monkeypatch, opcode, second, sha
     monkeypatch.setenv("XLOOM_CACHE", "0")
     inlined = np.asarray(xl.compile(module)(given))
     assert called.tobytes() == inlined.tobytes()
+
+
+@pytest.mark.parametrize(("count", "called"), [(MANY, False), (4 * MANY, True)])
+def test_elements_of_steps_of_a_loop_are_called_later(count, called):
+    steps = " ".join(f"x{k + 1} = f32[] sine(x{k})" for k in range(count))
+    module = xl.parse(f"""HloModule m
+    body {{
+      s = (s32[], f32[]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      one = s32[] constant(1)
+      next = s32[] add(i, one)
+      x0 = f32[] get-tuple-element(s), index=1
+      {steps}
+      ROOT r = (s32[], f32[]) tuple(next, x{count})
+    }}
+    condition {{
+      s = (s32[], f32[]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(5)
+      ROOT less = pred[] compare(i, n), direction=LT
+    }}
+    ENTRY e {{
+      x = f32[] parameter(0)
+      zero = s32[] constant(0)
+      begin = (s32[], f32[]) tuple(zero, x)
+      loop = (s32[], f32[]) while(begin), condition=condition, body=body
+      ROOT y = f32[] get-tuple-element(loop), index=1
+    }}""")
+    text = text_of(module)
+    assert (with_calls(text, process_target()) != text) == called
