@@ -68,6 +68,8 @@ def main() -> None:
     parser.add_argument("--weights", default="x".join(map(str, WEIGHTS)), help="depth x columns (%(default)s)")
     parser.add_argument("--xla", action="store_true", help="XLA:CPU's time over ours, too")
     chosen = parser.parse_args()
+    if unknown := [kind for kind in chosen.types.split(",") if kind not in TYPES]:
+        parser.error(f"no types of weights: {', '.join(unknown)}; there are {', '.join(TYPES)}")
     rows = [int(n) for n in chosen.rows.split(",")]
     depth, columns = map(int, chosen.weights.split("x"))
     limits = Limits(_REPEATS, chosen.xla)
