@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+import xloom as xl
 from xloom.llvm import jit
 from xloom.llvm.memory_copy import copy_part
 from xloom.llvm.module_text import module_text
@@ -39,3 +40,20 @@ def test_copies(copied, size, behind):
     expected[target : target + size] = raw[source : source + size]
     copied(raw.ctypes.data + target, raw.ctypes.data + source, size)
     np.testing.assert_array_equal(raw, expected)
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_few_complex_numbers_lie_as_their_parts_do(count):
+    """At multiples of 8 bytes, where processors take no vectors that are said to lie at multiples of 16."""
+    kind = f"c128[{count}]"
+    executable = xl.compile(
+        xl.parse(
+            f"same {{ ROOT p = {kind} parameter(0) }} negated {{ p = {kind} parameter(0) ROOT n = {kind} negate(p) }}\n"
+            f"ENTRY e {{ g = pred[] parameter(0) p = {kind} parameter(1) q = {kind} parameter(2) "
+            f"ROOT c = {kind} conditional(g, p, q), true_computation=same, false_computation=negated }}"
+        )
+    )
+    raw = np.arange(4 * count + 8, dtype=np.float64)
+    first = 1 + raw.ctypes.data % 16 // 8  # of `raw`, at 8 bytes behind a multiple of 16
+    p, q = (raw[k : k + 2 * count].view(np.complex128) for k in (first, first + 2 * count))
+    np.testing.assert_array_equal(executable(np.True_, p, q), p)

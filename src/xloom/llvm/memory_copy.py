@@ -30,9 +30,11 @@ def copy_elements(b: ir.IRBuilder, target: ir.Value, source: ir.Value, count: in
     keep them in registers.
     """
     kind = ir.IntType(8 * nbytes)
-    values = [b.load(b.gep(source, [I64(k)], inbounds=True, source_etype=kind), typ=kind) for k in range(count)]
-    for k, value in enumerate(values):
-        b.store(value, b.gep(target, [I64(k)], inbounds=True, source_etype=kind))
+    align = min(nbytes, 8)  # callers' complex numbers lie as their parts do, integers of that width would not
+    places = [[b.gep(p, [I64(k)], inbounds=True, source_etype=kind) for k in range(count)] for p in (source, target)]
+    values = [b.load(place, typ=kind, align=align) for place in places[0]]
+    for value, place in zip(values, places[1], strict=True):
+        b.store(value, place, align=align)
 
 
 def copy_part(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir.Value) -> None:
