@@ -44,7 +44,7 @@ def test_copies(copied, size, behind):
 
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_few_complex_numbers_lie_as_their_parts_do(count):
-    """At multiples of 8 bytes, where processors take no vectors that are said to lie at multiples of 16."""
+    """At multiples of 8 bytes, where vectors fault that are said to lie at multiples of 16."""
     kind = f"c128[{count}]"
     executable = xl.compile(
         xl.parse(

@@ -30,7 +30,7 @@ def copy_elements(b: ir.IRBuilder, target: ir.Value, source: ir.Value, count: in
     keep them in registers.
     """
     kind = ir.IntType(8 * nbytes)
-    align = min(nbytes, 8)  # callers' complex numbers lie as their parts do, integers of that width would not
+    align = max(1, nbytes // 2)  # callers' complex numbers lie as their parts do, not as integers of their width
     places = [[b.gep(p, [I64(k)], inbounds=True, source_etype=kind) for k in range(count)] for p in (source, target)]
     values = [b.load(place, typ=kind, align=align) for place in places[0]]
     for value, place in zip(values, places[1], strict=True):
