@@ -208,6 +208,7 @@ class KernelModules:
         return replace(code, tables=form.tables()) if form.tables else code
 
     def _code_of_form(self, form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
+        """The same without constants of this shape."""
         known = find_kernel(form, self._target) if self._on_kernel else None
         if known:
             for needed in known.needed:

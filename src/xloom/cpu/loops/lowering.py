@@ -271,7 +271,6 @@ class Lowering:
         picks = all(_is_picked(n, inner) for n in roots)
         if picks:
             chosen("one element after the other", "there are no vectors of narrow elements from anywhere")
-        is_only = not self.nest.outer and all(v.size == 1 for v in stage.vars if v != inner)
         for piece in found:
             elements.ranges[inner] = piece.ranges[0][0], piece.ranges[0][1] - 1
             iterations = max(high - low for low, high in piece.ranges)
@@ -300,10 +299,8 @@ class Lowering:
                     with overlapped_vectors(elements, inner, lanes), elements.scope():
                         self._grouped(elements, stage, group)
                 else:
-                    b.is_alone = iterations == 1 and is_only
                     with elements.innermost_loop(inner, first, last, loop_hints), elements.scope():
                         self._grouped(elements, stage, group)
-                    b.is_alone = False
         for var in [inner, group] if group else [inner]:
             elements.ranges.pop(var, None)
         elements.innermost = None

@@ -7,11 +7,6 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from llvmlite import ir
-
-from xloom.hlo.dtype import DType
-from xloom.llvm.constant_table import constant_table
-from xloom.llvm.types import I8
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,14 +69,3 @@ def roots(n: int, sign: int, steps: np.ndarray) -> NDArray[np.complex128]:
     """exp(sign 2 pi i k / n) for each k of `steps`."""
     angle = 2 * np.pi * (steps % n) / n
     return np.cos(angle) + sign * 1j * np.sin(angle)
-
-
-def table(module: ir.Module, dtype: DType, name: str, values: np.ndarray) -> ir.GlobalVariable:
-    """A constant array of complex numbers."""
-    known = module.globals.get(name)
-    if known is not None:
-        return known
-    data = bytearray(values.astype(dtype.numpy).tobytes())
-    variable = constant_table(module, name, I8, data)
-    variable.align = 64
-    return variable
