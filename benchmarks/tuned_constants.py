@@ -696,6 +696,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.library.transforms._LENGTHS",
         "cpu.library.transforms._LINES",
         "cpu.library.transforms._LONG_LENGTHS",
+        "cpu.library.transforms._PLANES",
         "cpu.library.transforms._SIDES",
         "cpu.library.transforms._RIGHT_SIDES",
         "cpu.library.windows._WINDOWS",

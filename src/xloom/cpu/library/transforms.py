@@ -17,6 +17,8 @@ _LENGTHS = (2, 4, 5, 8, 16)
 """Lines of which squares of every size are moved, and real ones of an odd number of points."""
 _LONG_LENGTHS = tuple(w * h for w in (2, 3, 4, 5, 8, 10, 16, 25) for h in (8, 16, 37, 40) if w <= h)
 """Single lines, which are transformed as matrices whose sides fill vectors of each size, or do not."""
+_PLANES = (32, 36)
+"""Sides of planes and cubes, beside these: rows fill vectors, and columns of half a spectrum fill them or do not."""
 _SIDES = (16, 32, 50, 64, 100, 128, 200, 256, 300, 400, 500, 512, 1000, 1024)
 """Of matrices that Cholesky's factors are of."""
 _RIGHT_SIDES = (1, 2, 4, 8, 16, 32, 48, 64)
@@ -30,9 +32,10 @@ def transforms() -> Iterator[str]:
             yield _fft(dtype, kind, (n,), lines)
         for n in _LONG_LENGTHS:
             yield _fft(dtype, kind, (n if kind in ("FFT", "IFFT") else 2 * n,), 1)
-        for n in _LINES[1:]:
-            yield _fft(dtype, kind, (n, n), 1)
-            yield _fft(dtype, kind, (n, n), 4)
+        for n, count in product((*_LINES[1:], *_PLANES), (1, 4)):
+            yield _fft(dtype, kind, (n, n), count)
+        for n in _PLANES:
+            yield _fft(dtype, kind, (n, n, n), 1)
     for dtype, side, matrices in product(("f32", "f64"), _SIDES, (1, 4)):
         shape = f"{dtype}[{matrices},{side},{side}]"
         yield (
@@ -45,7 +48,7 @@ def transforms() -> Iterator[str]:
 
 
 def _fft(dtype: str, kind: str, lengths: tuple[int, ...], count: int) -> str:
-    """So many transforms of lines or planes."""
+    """So many transforms of lines, planes or cubes."""
     spectrum = {"f32": "c64", "f64": "c128"}[dtype]
     all_points, half = (",".join(map(str, (count, *lengths[:-1], n))) for n in (lengths[-1], lengths[-1] // 2 + 1))
     real, short, whole = f"{dtype}[{all_points}]", f"{spectrum}[{half}]", f"{spectrum}[{all_points}]"
