@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import xloom as xl
-from xloom.cpu.kernel_modules.form import FORMS
+from xloom.cpu.kernel_modules.form import constant_tables
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.runtime.memory_pool import aligned
@@ -34,10 +34,8 @@ def run_kernel(text, *arguments, split=1) -> Any:
     """
     kernel = kernel_of(text)
     root = xl.parse(text).entry.root
-    form = (
-        FORMS[root.opcode](root, (*kernel.operands, *kernel.outputs), kernel.target) if root.opcode in FORMS else None
-    )
-    tables = aligned(np.frombuffer(form.tables() if form and form.tables else b"", np.uint8))
+    shapes = *kernel.operands, *kernel.outputs
+    tables = aligned(np.frombuffer(constant_tables(root, shapes, kernel.target), np.uint8))
     modules = {**kernel.needed, str(kernel.module): kernel.pipeline}
     library = jit.Library(list(starmap(jit.process_code, modules.items())), [p.symbol for p in kernel.phases])
     inputs = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in arguments]

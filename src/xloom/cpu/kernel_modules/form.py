@@ -49,6 +49,13 @@ def form(text: str, opened: Opened, tables: Callable[[], bytes] | None = None) -
     return ShapeGenericProblem(whole, tuple(values), problem, tables)
 
 
+def constant_tables(instruction: Instruction, shapes: Sequence[Shape], target: Target) -> bytes:
+    """What the kernel of an instruction reads as constants of its shapes; nothing where it has no form."""
+    rule = FORMS.get(instruction.opcode)
+    found = rule(instruction, shapes, target) if rule else None
+    return found.tables() if found is not None and found.tables is not None else b""
+
+
 FormRule = Callable[[Instruction, Sequence[Shape], Target], ShapeGenericProblem | None]
 FORMS: dict[str, FormRule] = {}
 

@@ -11,7 +11,7 @@ from llvmlite import ir
 from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
-from xloom.cpu.kernel_modules.form import FORMS
+from xloom.cpu.kernel_modules.form import constant_tables
 from xloom.cpu.kernel_modules.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
 from xloom.cuda.kernel import THREADS, WARP, DeviceKernel, KernelBuilder, blocks_for
@@ -52,7 +52,8 @@ class ItemKernels:
         outputs = [lowering.output(k) for k in range(len(leaf_shapes(instruction.shape)))]
         unread = frozenset(k for k, allocation in enumerate(outputs) if allocation.kind == "unused")
         self._kernel = _emitted(rule, instruction, unread, lowering.target)
-        self._tables = _tables(self._kernel, instruction)
+        shapes = *self._kernel.operands, *self._kernel.outputs
+        self._tables = constant_tables(instruction, shapes, lowering.target)
         if self._kernel.must_alias:
             for output, operand in self._kernel.in_place.items():
                 lowering.copy(outputs[output], inputs[operand])
@@ -77,13 +78,6 @@ def _emitted(rule: Rule, instruction: Instruction, unread: frozenset[int], targe
     kernel = Kernel("xloom_items", operands, outputs, TargetModule(target), unread=unread)
     rule(kernel, instruction)
     return kernel
-
-
-def _tables(kernel: Kernel, instruction: Instruction) -> bytes:
-    """Constants that the kernel reads, by its form."""
-    rule = FORMS.get(instruction.opcode)
-    form = rule(instruction, (*kernel.operands, *kernel.outputs), kernel.target) if rule else None
-    return form.tables() if form is not None and form.tables is not None else b""
 
 
 def _of_phase(

@@ -64,11 +64,15 @@ def call(b: ir.IRBuilder, opcode: str, *args: Any, is_narrow: bool = False) -> i
     """
     kind = args[0].type
     is_narrow = is_narrow and opcode in NARROW
-    form = "narrow" if is_narrow else "f32" if isinstance(kind, ir.FloatType) else "f64"
+    form = "narrow" if is_narrow else _format(kind)
     if isinstance(b, FoldingBuilder) and b.is_alone and opcode in SMALL_ANGLES:
         return b.call(_function(b.module, f"xloom.{opcode}.{form}.alone", kind, 1, partial(_alone, opcode)), args)
     write = (NARROW if is_narrow else FUNCTIONS)[opcode]
     return b.call(_function(b.module, f"xloom.{opcode}.{form}", kind, len(args), write), args)
+
+
+def _format(kind: ir.Type) -> str:
+    return "f32" if isinstance(kind, ir.FloatType) else "f64"
 
 
 def _function(
@@ -97,6 +101,6 @@ def _alone(opcode: str, b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """
     small = SMALL_ANGLES[opcode](b, x)
     with b.if_then((~(Scalar(b, x).abs() < SMALL)).value, likely=False):
-        name = f"xloom.{opcode}.{'f32' if isinstance(x.type, ir.FloatType) else 'f64'}.large"
+        name = f"xloom.{opcode}.{_format(x.type)}.large"
         b.ret(b.call(_function(b.module, name, x.type, 1, FUNCTIONS[opcode], "noinline"), [x]))
     return small

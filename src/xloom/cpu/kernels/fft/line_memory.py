@@ -6,11 +6,15 @@ Where the transform is a backward one the parts are exchanged: forward transform
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from llvmlite import ir
 
 from xloom.cpu.kernels.linalg.lanes import Lanes, Number, load_scalar
+from xloom.llvm.routine import read
 from xloom.llvm.types import I8, I64
+
+_Numbers = TypeVar("_Numbers", bound=NamedTuple)
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,11 @@ class LineMemory:
     def root(self, b: ir.IRBuilder, table: ir.Value, index: ir.Value) -> Number:
         """The number at an index of a table of complex ones, in every lane."""
         return self.lanes.splat(b, load_scalar(b, table, self.lanes.dtype, index))
+
+
+def numbers(b: ir.IRBuilder, table: ir.Value, kind: type[_Numbers], first: int = 0) -> _Numbers:
+    """The fields of a tuple, one after the other in a table from number `first` on."""
+    return kind._make(read(b, table, I64, I64(first + k)) for k in range(len(kind._fields)))
 
 
 def at(b: ir.IRBuilder, tables: ir.Value, place: ir.Value) -> ir.Value:

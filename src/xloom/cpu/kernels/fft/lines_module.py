@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from llvmlite import ir
 
 from xloom.cpu.kernels.fft.half_spectrum import separate, unite, united
-from xloom.cpu.kernels.fft.line_memory import LineMemory, at
+from xloom.cpu.kernels.fft.line_memory import LineMemory, at, numbers
 from xloom.cpu.kernels.fft.signatures import (
     PHASE,
     STACK,
@@ -22,7 +20,7 @@ from xloom.cpu.kernels.linalg.tile_transpose import SquareTile
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.module_text import module_text
 from xloom.llvm.register_transpose import transposed
-from xloom.llvm.routine import exported_function, read
+from xloom.llvm.routine import exported_function
 from xloom.llvm.types import I8, I32, I64
 
 
@@ -41,10 +39,8 @@ class _Lines:
         self._lanes = Lanes(code.dtype, code.lanes)
         self._memory = LineMemory(self._lanes, code.backward)
         self._source, self._target, self._tables, self._scratch, self._numbers, self._begin, self._end = function.args
-        number = partial(read, b, self._numbers, I64)
-        first = len(LineTransform._fields)
-        self._n = number(I64(0))
-        self._by = LinesNumbers(*(number(I64(first + k)) for k in range(len(LinesNumbers._fields))))
+        self._n = numbers(b, self._numbers, LineTransform).n
+        self._by = numbers(b, self._numbers, LinesNumbers, len(LineTransform._fields))
 
     def emit(self) -> None:
         """Items are vectors of lines."""

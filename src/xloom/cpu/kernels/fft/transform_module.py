@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernels.fft import plan
 from xloom.cpu.kernels.fft.butterfly import butterfly
-from xloom.cpu.kernels.fft.line_memory import LineMemory, at
+from xloom.cpu.kernels.fft.line_memory import LineMemory, at, numbers
 from xloom.cpu.kernels.fft.signatures import TRANSFORM, LinePass, LineTransform, transform_symbol
 from xloom.cpu.kernels.linalg.lanes import Lanes, Number
 from xloom.hlo.dtype import DType
@@ -48,8 +48,8 @@ class _Transform:
     def text(self) -> str:
         out = exported_function(self._module, TRANSFORM, transform_symbol(self._lanes.dtype, self._lanes.count))
         b = ir.IRBuilder(out.append_basic_block("entry"))
-        data, spare, tables, numbers = out.args
-        by = LineTransform(*(read(b, numbers, I64, I64(k)) for k in range(len(LineTransform._fields))))
+        data, spare, tables, table = out.args
+        by = numbers(b, table, LineTransform)
         passes = self._passes()
         arguments = [at(b, tables, by.roots), at(b, tables, by.rows), by.passes]
         transform = partial(b.call, passes)

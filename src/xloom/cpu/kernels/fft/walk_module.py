@@ -10,13 +10,13 @@ from typing import Any
 from llvmlite import ir
 
 from xloom.cpu.kernels.fft.half_spectrum import ComplexValue, conjugate, product, separated, separated_ends
-from xloom.cpu.kernels.fft.line_memory import at
+from xloom.cpu.kernels.fft.line_memory import at, numbers
 from xloom.cpu.kernels.fft.signatures import CHUNK, PHASE, WalkCode, WalkNumbers
 from xloom.hlo.dtype import DType
 from xloom.llvm import element_access
 from xloom.llvm.loop import loop
 from xloom.llvm.module_text import module_text
-from xloom.llvm.routine import exported_function, read
+from xloom.llvm.routine import exported_function
 from xloom.llvm.types import I64, Complex
 
 
@@ -25,10 +25,10 @@ def walk_module(code: WalkCode) -> str:
     module = ir.Module()
     out = exported_function(module, PHASE, code.symbol)
     b = ir.IRBuilder(out.append_basic_block("entry"))
-    source, target, tables, _, numbers, begin, end = out.args
+    source, target, tables, _, table, begin, end = out.args
     for pointer in (source, target):
         pointer.add_attribute("noalias")
-    by = WalkNumbers(*(read(b, numbers, I64, I64(k)) for k in range(len(WalkNumbers._fields))))
+    by = numbers(b, table, WalkNumbers)
     with loop(b, begin, end, name="chunk") as item:
         line = b.udiv(item, by.chunks)
         chunk = b.sub(item, b.mul(line, by.chunks))
