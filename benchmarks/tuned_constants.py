@@ -498,6 +498,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "codegen.buffers.offsets.MANY",
         "cpu.entry.emitted_program.DEEP",
         "cpu.entry.emitted_program.LONG",
+        "cpu.entry.emitted_program._LONG_WITH_LOOPS",
         "cpu.entry.time_skewing._STEPS",
         "cpu.entry.function.ALL_NESTS",
         "cpu.entry.function.LOOP_NESTS",

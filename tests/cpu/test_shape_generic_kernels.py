@@ -317,6 +317,15 @@ def test_code_of_rows_in_groups_serves_any_number_of_groups(nests: list[Lowering
     assert len(nests) == 1
 
 
+@pytest.mark.parametrize("dims", ["4,16,200", "2,2,16,200"])
+def test_rows_of_more_dimensions_are_rows(nests: list[Lowering], dims: str):
+    assert agrees(rows_of("48,200"))
+    assert agrees(rows_of(dims))
+    assert agrees(reduction_of("64,300", "1", "add"))
+    assert agrees(reduction_of("2,16,3,100", "2,3", "add"))
+    assert len(nests) == 2
+
+
 def test_code_of_rows_that_no_cache_holds_is_another(nests: list[Lowering]):
     many = 4 << 20
     for rows in (64, many // 200 + 1, 2 * (many // 200)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xloom.compilation_cache.cache import key_of
-from xloom.compilation_cache.folder import cache_enabled
 from xloom.compilation_cache.shipped import shipped
 from xloom.llvm.jit import object_cache
 from xloom.llvm.shared_code import compare, is_checked
@@ -17,8 +16,6 @@ def kept_ir(symbol: str, write: Callable[[], str], target: Target) -> str:
 
     It is the same for all targets, but each has the file with which the package brings it.
     """
-    if not cache_enabled():
-        return write()
     parts = b"LLVM IR", symbol.encode()
     key = key_of(*parts)
     data = object_cache.get(key)

@@ -21,6 +21,9 @@ DEEP = 64
 """Blocks in each other beyond which LLVM's passes take too long: their time grows as the square of loops' depth."""
 _LITTLE = 64
 """Additions of an entry function that are not worth it to make its code better."""
+_LONG_WITH_LOOPS = 1 << 17
+"""Characters of an entry function beyond which scalar loops that are not plain stay as they are: LLVM's search for
+vectors would go through all of it, and finds few in loops of which they are not obvious."""
 LONG = 1 << 20
 """Characters of an entry function beyond which they take a minute."""
 PARALLEL_FOR = "xloom_parallel_for"
@@ -92,7 +95,7 @@ class EmittedProgram:
             return PassPipeline.CALLS
         if self.depth > DEEP or len(self.main) > LONG:
             return PassPipeline.CALLERS
-        if not self.has_vectors:
+        if not self.has_vectors and len(self.main) <= _LONG_WITH_LOOPS:
             return PassPipeline.LOOPS
         if self.depth > 1:
             return PassPipeline.STEPS

@@ -6,23 +6,22 @@ loops are over blocks of fixed size. What decides by a size becomes a condition:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue
-from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store, arranged, ordered, reductions_of
+from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, arranged, ordered, reductions_of
+from xloom.codegen.loop_ir.nest_copy import NestCopy
 from xloom.codegen.loop_ir.nodes import (
     AccumulatorValue,
     Constant,
     Index,
     Load,
-    Node,
     Op,
     Reduced,
-    Reduction,
     indices_of,
     post_order,
 )
@@ -99,7 +98,7 @@ def _joined(nest: LoopNest) -> LoopNest:
     (stage,) = nest.stages
     results, _ = arranged(stage, stage.vars)
     reduced, _ = arranged(stage, reductions_of(stage)[0].vars)
-    return _Copy(results, reduced, lambda size: size).of(nest)
+    return NestCopy({v.number: v for v in (*results, *reduced)}).of(nest)
 
 
 def _with_sizes(nest: LoopNest, kept: Var | None, size: Size) -> LoopNest:
@@ -111,53 +110,4 @@ def _with_sizes(nest: LoopNest, kept: Var | None, size: Size) -> LoopNest:
     (stage,) = nest.stages
     results = [v if v == kept else replace(v, size=size(v.size)) for v in stage.vars]
     reduced = [replace(v, size=size(v.size)) if v.size >= LEAST else v for v in reductions_of(stage)[0].vars]
-    return _Copy(results, reduced, changed).of(nest)
-
-
-class _Copy:
-    """A nest of other loops, which have the numbers of those that it had, or of some: the others are always 0."""
-
-    def __init__(self, results: Sequence[Var], reduced: Sequence[Var], size: Size):
-        self._results, self._reduced, self._size = results, reduced, size
-        self._variables = {v.number: v for v in (*results, *reduced)}
-        self._nodes: dict[int, Node] = {}
-        self._reductions: dict[int, Reduction] = {}
-
-    def of(self, nest: LoopNest) -> LoopNest:
-        """The nest that is `nest` with these loops."""
-        (stage,) = nest.stages
-        for node in post_order([s.node for s in stage.stores]):
-            self._nodes[id(node)] = self._made(node)
-        stores = [Store(s.target, self._address(s.address), self._nodes[id(s.node)]) for s in stage.stores]
-        return replace(nest, stages=[LoopBody([*self._results], stores)])
-
-    def _address(self, index: Affine) -> Affine:
-        terms = [(self._variables[v.number], self._size(f)) for v, f in index.terms if v.number in self._variables]
-        return Affine(self._size(index.const), tuple(terms))
-
-    def _made(self, node: Node) -> Node:
-        if isinstance(node, Load):
-            return replace(node, address=self._address(node.address))
-        if isinstance(node, Index):
-            return replace(node, value=self._address(node.value))
-        if isinstance(node, Op):
-            return replace(node, operands=self._all(node.operands))
-        if isinstance(node, Reduced):
-            return replace(node, reduction=self._reduction(node.reduction))
-        return node
-
-    def _all(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        return tuple(self._nodes[id(n)] for n in nodes)
-
-    def _reduction(self, reduction: Reduction) -> Reduction:
-        made = self._reductions.get(id(reduction))
-        if made is None:
-            made = self._reductions[id(reduction)] = replace(
-                reduction,
-                vars=tuple(self._reduced),
-                inits=self._all(reduction.inits),
-                bodies=self._all(reduction.bodies),
-                elements=self._all(reduction.elements),
-                in_order=self._all(reduction.in_order),
-            )
-        return made
+    return NestCopy({v.number: v for v in (*results, *reduced)}, changed).of(nest)

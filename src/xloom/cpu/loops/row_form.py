@@ -19,10 +19,12 @@ from xloom.codegen.loop_ir.nest import (
     affine_expressions,
     arranged,
     by_extent,
+    merged,
     nodes_of,
     ordered,
     reductions_of,
 )
+from xloom.codegen.loop_ir.nest_copy import NestCopy
 from xloom.codegen.loop_ir.nodes import Load, Reduced, indices_of
 from xloom.codegen.loop_ir.text import NestText
 from xloom.cpu.kernel_modules.form import ShapeGenericProblem
@@ -59,6 +61,7 @@ class RowForm:
 
 def row_form(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> RowForm | None:
     """The form of a nest; None where rows are not all alike."""
+    nest = _joined(nest)
     row = _row(nest)
     if row is None:
         return None
@@ -78,6 +81,20 @@ def row_form(nest: LoopNest, numbers: Mapping[BufferValue, int]) -> RowForm | No
     problem = ShapeGenericProblem("\n".join(["rows", *text.lines]), values, lambda sizes: sizes.symbols)
     names = {v.name: text.variables[v.number] for v in found if v.node is None}
     return RowForm(problem, rows, list(text.sizes), nest, names)
+
+
+def _joined(nest: LoopNest) -> LoopNest:
+    """The nest with loops joined that are as one: it is the same for arrays of any number of dimensions."""
+    if any(v.node is not None for stage in nest.stages for index in affine_expressions(stage) for v, _ in index.terms):
+        return nest
+    around = nest.outer or (nest.stages[0].vars if reductions_of(nest.stages[0]) else [])
+    loops, gone = merged(nest.stages, around)
+    for stage in nest.stages:
+        loops += [v for v in stage.vars if v not in around]
+        for reduction in {id(n.reduction): n.reduction for n in nodes_of(stage) if isinstance(n, Reduced)}.values():
+            joined, more = merged([stage], list(reduction.vars))
+            loops, gone = loops + joined, gone | more
+    return NestCopy({v.number: v for v in loops}).of(nest) if gone else nest
 
 
 def _row(nest: LoopNest) -> Var | None:

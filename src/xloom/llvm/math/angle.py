@@ -11,8 +11,6 @@ import functools
 from fractions import Fraction
 from typing import Any
 
-from llvmlite import ir
-
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.math.compensated import product, sum_of, sum_ordered
 from xloom.llvm.math.scalar import F64, Scalar, fma, select
@@ -24,6 +22,8 @@ SMALL = 2.0**22
 _STEP = 16
 """Binary digits of 1/π from one row of the table to the next."""
 _ROWS = (2047 - 1075) // _STEP + 1
+_WORDS = 4
+"""Of a row."""
 _DIGITS = _STEP * _ROWS + 6 * 53
 _TABLE = "xloom.inverse_pi"
 
@@ -90,17 +90,14 @@ def _of_two_words(x: Scalar, high: Scalar, low: Scalar) -> tuple[Scalar, Scalar]
 def _row(index: Scalar) -> list[Scalar]:
     """The four words of (2^(16 index) / pi) mod 2, from a table in the module."""
     b = index.builder
-    row_type = ir.ArrayType(F64.type, 4)
     table: Any = b.module.globals.get(_TABLE)
     if table is None:
-        rows = [ir.Constant(row_type, list(inverse_pi(_STEP * k, 4))) for k in range(_ROWS)]
-        table = constant_table(b.module, _TABLE, row_type, rows)
-    zero = ir.IntType(64)(0)
-    words = []
-    for k in range(4):
-        pointer = b.gep(table, [zero, index.value, ir.IntType(64)(k)], inbounds=True, source_etype=table.value_type)
-        words.append(Scalar(b, b.load(pointer, typ=F64.type)))
-    return words
+        words = [F64.type(word) for k in range(_ROWS) for word in inverse_pi(_STEP * k, _WORDS)]
+        table = constant_table(b.module, _TABLE, F64.type, words)
+    first = index * _WORDS
+    places = [(first + k).value for k in range(_WORDS)]
+    pointers = [b.gep(table, [place], inbounds=True, source_etype=F64.type) for place in places]
+    return [Scalar(b, b.load(pointer, typ=F64.type)) for pointer in pointers]
 
 
 @functools.cache

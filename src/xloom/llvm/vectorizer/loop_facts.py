@@ -111,8 +111,6 @@ def _indices(loop: InnermostLoop) -> set[int]:
 
 
 def _work(i: Any) -> Work:
-    if isinstance(i, kinds.GEPInstr):
-        return Work(0, 8)
     if isinstance(i, kinds.LoadInstr):
         return Work(1, bits_of(i.type))
     if isinstance(i, kinds.StoreInstr):

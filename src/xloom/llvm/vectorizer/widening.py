@@ -10,6 +10,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 
 from xloom.llvm.intrinsics import declared
+from xloom.llvm.masked_lanes import addresses_of, masked_gather
 from xloom.llvm.types import DOUBLE, FLOAT, HALF
 from xloom.llvm.vectorizer.not_plain import NotPlain
 from xloom.llvm.vectors import uniform
@@ -79,6 +80,8 @@ class Work(NamedTuple):
 
 def work_of(i: Any) -> Work:
     """The work of an instruction on vectors. Raises NotPlain unless there is one."""
+    if isinstance(i, kinds.GEPInstr):
+        return Work(0, 8)
     bits = max(_widest(o.type) for o in (i, *arguments_of(i)) if not isinstance(o.type, ir.PointerType))
     if isinstance(i, kinds.CallInstr):
         return _work_of_call(i.callee, bits)
@@ -99,9 +102,19 @@ def check_pure(i: Any) -> None:
             raise NotPlain
         for block in function.blocks:
             for inside in block.instructions[:-1]:
-                check_pure(inside)
+                if not _is_of_table(inside):
+                    check_pure(inside)
     elif not (i.opname in _OPERATORS or i.opname in _CASTS or isinstance(i, _OTHERS)):
         raise NotPlain
+
+
+def _is_of_table(i: Any) -> bool:
+    """True of the address of an element of a table of constants, and of that element."""
+    if isinstance(i, kinds.LoadInstr):
+        return _is_of_table(i.operands[0])
+    if not isinstance(i, kinds.GEPInstr) or len(i.indices) != 1:
+        return False
+    return isinstance(i.pointer, ir.GlobalVariable) and i.pointer.global_constant
 
 
 def _work_of_call(function: ir.Function, bits: int) -> Work:
@@ -113,7 +126,8 @@ def _work_of_call(function: ir.Function, bits: int) -> Work:
         raise NotPlain
     body = function.blocks[0].instructions[:-1]
     for i in body:
-        check_pure(i)
+        if not _is_of_table(i):
+            check_pure(i)
     inside = [work_of(i) for i in body]
     return Work(sum(w.cost for w in inside), max(bits, *(w.bits for w in inside)) if inside else bits)
 
@@ -136,6 +150,8 @@ class Widening:
         b, block = self.b, self.b.block
         if isinstance(i, kinds.CallInstr):
             return self._call(i, operands)
+        if isinstance(i, kinds.LoadInstr):
+            return masked_gather(b, operands[0], None, uniform(self.vector(i.type), 0), i.align or bytes_of(i.type))
         if isinstance(i, kinds.CompareInstr):
             made: ir.Instruction = type(i)(block, i.op, *operands, flags=i.flags)
         elif isinstance(i, kinds.ExtractValue):
@@ -180,6 +196,9 @@ class Widening:
         values: dict[int, ir.Value] = dict(zip(map(id, scalar.args), out.args, strict=True))
         *body, end = scalar.blocks[0].instructions
         for i in body:
+            if isinstance(i, kinds.GEPInstr):
+                values[id(i)] = addresses_of(inside.b, i.pointer, inside.read(values, i.indices[0]), i.source_etype)
+                continue
             operands = [inside.read(values, o) for o in arguments_of(i)]
             values[id(i)] = inside.operate(i, operands)
         inside.b.ret(inside.read(values, end.operands[0]))
