@@ -508,3 +508,20 @@ def test_a_known_count_leaves_no_loop_for_what_is_left():
     assert " phi " not in text
     assert text.count("load <16 x float>") == 2, "the second vector begins early enough to end with the last element"
     assert "masked" not in text
+
+
+@pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
+def test_parts_of_a_known_count_from_anywhere_are_well_formed(level):
+    target = target_named(level)
+    module = TargetModule(target)
+    made = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER, I64]), "f")
+    b = ir.IRBuilder(made.append_basic_block("entry"))
+    for argument in made.args[:2]:
+        argument.add_attribute("noalias")
+    with loop(b, made.args[2], b.add(made.args[2], I64(315), flags=["nsw"])) as i:
+        squares(b, made.args, i)
+    b.ret_void()
+    assert vectorized([made], target, short=False)
+    text = module_text(module)
+    assert " x float>" in text
+    llvm.parse_assembly(text).verify()

@@ -108,7 +108,7 @@ class _VectorLoop:
         block.terminator = None
         b = FoldingBuilder(block)
         part = None
-        for part in self._parts(b):
+        for part in list(self._parts(b)):  # where they begin is computed before the first one
             enter, after = function.append_basic_block("vector"), function.append_basic_block("vector.done")
             if part.steps is None:
                 b.cbranch(b.icmp_signed("<", part.begin, part.end), enter, after)
@@ -133,7 +133,7 @@ class _VectorLoop:
         return not (self._facts.variables.accumulators or self._facts.reads_written)
 
     def _parts(self, b: ir.IRBuilder) -> Iterator[_Part]:
-        """The loops one after another."""
+        """The loops one after another; in `b`, where they begin."""
         loop, lanes = self._loop, self._lanes
         wide = lanes * self._several
         begin, end, step, count = loop.begin, loop.end, loop.step, loop.count
