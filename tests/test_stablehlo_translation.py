@@ -7,9 +7,12 @@ import pytest
 
 import xloom as xl
 from xloom.stablehlo import conversion
+from xloom.stablehlo.translate.locations import Locations
 
 jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
+ir = pytest.importorskip("jaxlib.mlir.ir")
+mlir = pytest.importorskip("jax._src.interpreters.mlir")
 
 
 def matrix(*dims, dtype=np.float32, seed=0):
@@ -148,6 +151,39 @@ def test_instructions_know_their_python_lines():
     assert module.stack_frames.file_names[file - 1] == __file__
     assert "test_instructions_know_their_python_lines" in module.stack_frames.function_names[function - 1]
     assert line == test_instructions_know_their_python_lines.__code__.co_firstlineno + 1
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        '"f"("a.py":1:2 to :4)',
+        '"a.py":1:2',
+        "unknown",
+        '"n"("a.py":3:4)',
+        '"n"("f"("a.py":3:4 to 5:6))',
+        '"n"(callsite("f"("x.py":1:2 to :4) at callsite("g"("y.py":3:4) at "h"("z.py":9:1))))',
+        'callsite(callsite("a"("a.py":1:1) at "b"("b.py":2:2)) at "c"("c.py":3:3))',
+        'callsite("f"(unknown) at "g"("y.py":3:4))',
+        '"n"(fused<"x">["a.py":1:2, "b.py":3:4])',
+        '"q\\"uo\\5Cte\\C3\\A9"("\\C3\\A9.py":1:2)',
+    ],
+)
+def test_locations_say_what_mlir_prints(location):
+    class Location:
+        """As in versions that do not tell kinds apart."""
+
+        attr = None
+
+        def __str__(self):
+            return str(place)
+
+    with mlir.make_ir_context() as context:
+        context.allow_unregistered_dialects = True
+        (operation,) = ir.Module.parse(f'module {{ "a.b"() : () -> () loc({location}) }}').body.operations
+        place = operation.location
+        read, printed = Locations("file.mlir"), Locations("file.mlir")
+        assert read.metadata(place) == printed.metadata(Location())
+        assert read.frames() == printed.frames()
 
 
 def test_instructions_of_a_text_know_its_lines():

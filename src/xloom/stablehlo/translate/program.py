@@ -82,7 +82,7 @@ class Program:
         if name == "main":
             for argument in block.arguments:
                 parameter = scope.value(argument)
-                parameter.metadata = self.locations.metadata(str(argument.location))
+                parameter.metadata = self.locations.metadata(argument.location)
                 parameter.name = parameter.metadata.op_name or parameter.name
 
 

@@ -159,7 +159,7 @@ class Scope:
                 unknown = [a for a in attributes if a not in known.attributes and a != FRONTEND]
                 if unknown:
                     raise NotTranslatedError(f"{name} with {', '.join(map(str, unknown))}")
-            self._metadata = locations.metadata(str(operation.location))
+            self._metadata = locations.metadata(operation.location)
             self._wish = self._metadata.op_name.rpartition("/")[2]
             known.translate(self, op)
             if FRONTEND in attributes:
