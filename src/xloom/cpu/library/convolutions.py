@@ -11,13 +11,16 @@ from typing import NamedTuple
 from xloom.cpu.library.products import drawn_size
 from xloom.hlo.attributes import WindowDimension
 
-_WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2), (7, 2, 3, 3), (7, 2, 2, 3))
+_WINDOWS = (
+    *((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2), (7, 2, 3, 3), (7, 2, 2, 3)),
+    *((1, 2, 0, 0), (3, 1, 0, 0), (5, 1, 0, 0)),
+)
 """A window's size and stride, its padding below and above."""
 _DEPTHWISE = ((3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2), (5, 2, 2, 2), (5, 2, 1, 2), (7, 1, 3, 3))
 _IMAGES = (56, 28, 14, 7)
 _PLANES = (56, 32, 28, 16)
 """The sides of images, with the features last or first."""
-_CHANNELS = ((64, 64), (32, 16), (3, 64))
+_CHANNELS = ((64, 64), (32, 16), (3, 64), (16, 32), (3, 16), (1, 32), (256, 512))
 _BATCHES = (1, 8)
 """Features of input and output, and images."""
 _DRAWN = (("b01f_01io->b01f", 700), ("bf01_oi01->bf01", 350))
@@ -54,9 +57,13 @@ def _all() -> Iterator[_Convolution]:
     yield from _dilated()
     yield from _backwards()
     yield from _drawn(Random(0))
-    for size, length, channels, batch in product((3, 5, 7, 9), (4096, 1000), ((32, 64), (64, 64)), (1, 4)):
+    for size, length, channels, batch in product(
+        (3, 5, 7, 9), (4096, 1000, 200), ((32, 64), (64, 64), (16, 32)), (1, 4)
+    ):
         yield _Convolution("b0f_0io->b0f", _window(size, 1, size // 2, size // 2), (length,), *channels, batch)
-    for side, channels, batch in product((32, 16, 8), ((16, 32), (32, 32)), (1, 4)):
+    for length, features, batch in product((2048, 200), (64, 100, 1024), (1, 4)):
+        yield _Convolution("b0f_0io->b0f", _window(4, 1, 3, 0), (length,), features, features, batch, features)
+    for side, channels, batch in product((32, 16, 8), ((16, 32), (32, 32), (8, 8), (1, 16)), (1, 4)):
         yield _Convolution("b012f_012io->b012f", _window(3, 1, 1, 1), (side // 2, side, side), *channels, batch)
 
 
@@ -64,18 +71,21 @@ def _in_groups() -> Iterator[_Convolution]:
     labels = "b01f_01io->b01f"
     for window, image, features, batch in product(_DEPTHWISE, (112, *_IMAGES), (32, 64, 256), _BATCHES):
         yield _Convolution(labels, _window(*window), (image, image), features, features, batch, features)
-    for stride, image, each, batch in product((1, 2), _IMAGES, (4, 8, 16), _BATCHES):
-        yield _Convolution(labels, _window(3, stride, 1, 1), (image, image), 32 * each, 32 * each, batch, 32)
+    for stride, image, each, groups, batch in product((1, 2), _IMAGES, (4, 8, 16), (32, 4), _BATCHES):
+        yield _Convolution(
+            labels, _window(3, stride, 1, 1), (image, image), groups * each, groups * each, batch, groups
+        )
 
 
 def _dilated() -> Iterator[_Convolution]:
     labels = "b01f_01io->b01f"
-    for spread, image, batch in product((2, 4), (56, 28, 14), _BATCHES):
+    for spread, image, channels, batch in product((2, 4), (56, 28, 14), (64, 16), _BATCHES):
         window = replace(_window(3, 1, spread, spread), window_dilation=spread)
-        yield _Convolution(labels, window, (image, image), 64, 64, batch)
-    for (size, low, high), image, batch in product(((4, 2, 2), (2, 1, 1), (3, 2, 1)), (28, 14, 7), _BATCHES):
+        yield _Convolution(labels, window, (image, image), channels, channels, batch)
+    paddings = ((4, 2, 2), (2, 1, 1), (3, 2, 1), (3, 1, 2))
+    for (size, low, high), image, channels, batch in product(paddings, (28, 14, 7), (64, 16), _BATCHES):
         window = replace(_window(size, 1, low, high), base_dilation=2)
-        yield _Convolution(labels, window, (image, image), 64, 64, batch)
+        yield _Convolution(labels, window, (image, image), channels, channels, batch)
 
 
 def _backwards() -> Iterator[_Convolution]:

@@ -65,12 +65,17 @@ _TYPES = (
     ("f16", "f16", "f16"),
     ("s8", "s8", "s32"),
     ("f64", "f64", "f64"),
+    ("s32", "s32", "s32"),
+    ("c64", "c64", "c64"),
+    ("s8", "s8", "s8"),
+    ("c128", "c128", "c128"),
 )
+_DOUBLE = _TYPES[5]
 _LAYOUTS = ((1, 0), (1, 1), (0, 0), (0, 1))
 """Dimensions that are contracted, of the left and of the right operand."""
-_DRAWN = (200, 150, 60, 40, 120, 60)
+_DRAWN = (200, 150, 60, 40, 120, 60, 50, 50, 20, 20)
 """Products of each of `_TYPES` and `_LAYOUTS` whose sizes are drawn."""
-_DRAWN_BATCHED = (150, 80, 20, 20, 20, 30)
+_DRAWN_BATCHED = (150, 80, 20, 20, 20, 30, 10, 10, 5, 5)
 _SIZES, _BATCHED_SIZES = (16, 4096), (16, 512)
 """The least and the most of what is drawn."""
 _SQUARES = (16, 32, 64, 100, 128, 256, 500, 512, 1000, 1024, 2048)
@@ -84,9 +89,10 @@ _DRAWN_FEW = (
     (_TYPES[0], _FEW, 3, 8),
     (_TYPES[1], _USUAL_FEW, 2, 8),
     (_TYPES[1], _FEW, 2, 2),
-    *((types, _USUAL_FEW, 2, 2) for types in _TYPES[2:]),
+    *((types, _USUAL_FEW, 2, 2) for types in _TYPES[2:6]),
+    *((types, _USUAL_FEW, 2, 1) for types in _TYPES[6:]),
 )
-"""Types, few rows or columns, how many of `_LAYOUTS`, and products of each."""
+"""Types, few rows, columns or places of the depth, how many of `_LAYOUTS`, and products of each."""
 _HEADS = ((16, 64), (64, 32), (128, 64), (512, 64), (1024, 128), (300, 64), (2048, 64), (100, 16))
 """Places of a sequence, and how long its vectors are."""
 
@@ -125,11 +131,11 @@ def _drawn(numbers: Random) -> Iterator[str]:
     for types, few, layouts, count in _DRAWN_FEW:
         for place, n, layout, _ in product((0, 2), few, _LAYOUTS[:layouts], range(count)):
             yield _product(types, _with(numbers, place, n, *_SIZES), *layout)
-        for n, layout, _ in product(_USUAL_FEW, _LAYOUTS[:2], range(count)):
+        for n, layout, _ in product(few, _LAYOUTS, range(min(count, 4))):
             yield _product(types, _with(numbers, 1, n, *_SIZES), *layout)
     for types, place, n, layout, _ in product(_TYPES[:_FEW_TYPES], range(3), _USUAL_FEW, _LAYOUTS[:2], range(3)):
         yield _product(types, _with(numbers, place, n, *_BATCHED_SIZES), *layout, 100)
-    for types, n, layout, batch in product((_TYPES[0], _TYPES[-1]), _FEW, _LAYOUTS[:3], (100, 10_000)):
+    for types, n, layout, batch in product((_TYPES[0], _DOUBLE), _FEW, _LAYOUTS[:3], (100, 10_000)):
         yield _product(types, (n, n, n), *layout, batch)
     for types, rows, columns, layout in product(_TYPES[:_FEW_TYPES], _USUAL_FEW, _USUAL_FEW, _LAYOUTS[:2]):
         yield _product(types, (rows, numbers.randint(16, 4096), columns), *layout)
@@ -137,8 +143,7 @@ def _drawn(numbers: Random) -> Iterator[str]:
 
 def _counted(counts: Sequence[int]) -> Iterator[tuple[_Types, int, tuple[int, int]]]:
     for (types, count), layout in product(zip(_TYPES, counts, strict=True), _LAYOUTS):
-        if layout != _LAYOUTS[-1] or types in _TYPES[:_FEW_TYPES]:
-            yield types, count, layout
+        yield types, count, layout
 
 
 def _sizes(numbers: Random, least: int, most: int) -> list[int]:
