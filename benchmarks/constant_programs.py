@@ -32,6 +32,15 @@ def _conv(numbers: tuple[str, str, str], **options: Any) -> Callable[..., Any]:
     return lambda x, w: lax.conv_general_dilated(x, w, dimension_numbers=numbers, **options)
 
 
+def _forward_probabilities(emissions: jax.Array, transitions: jax.Array) -> jax.Array:
+    """Logarithms of a hidden Markov model's."""
+
+    def step(before: jax.Array, emission: jax.Array) -> tuple[jax.Array, None]:
+        return jax.nn.logsumexp(before[:, None] + transitions, axis=0) + emission, None
+
+    return lax.scan(step, emissions[0], emissions[1:])[0]
+
+
 # --- products
 
 _own("tanh-of-3", lambda x: jnp.tanh(x) * x, normal(3))
@@ -164,6 +173,8 @@ _own("max-gradient-7x7-nchw", _max_gradient((1, 1, 7, 7), (1, 1, 6, 6)), normal(
 _own("max-gradient-columns", _max_gradient((1, 3, 3, 1), (1, 2, 2, 1)), normal(1, 57, 57, 192))
 _own("sum-window-tall", lambda x: lax.reduce_window(x, 0.0, lax.add, (200, 1), (1, 1), "SAME"), normal(2000, 512))
 _own("softmax-rows-80", lambda x: jax.nn.softmax(x, axis=1), normal(4000, 80))
+_own("markov-7", _forward_probabilities, normal(500, 7), normal(7, 7))
+_own("markov-8", _forward_probabilities, normal(500, 8), normal(8, 8))
 _own("sum-6-columns", lambda x: x.sum(0), normal(6000, 6))
 _own("scale-rows-of-12", lambda x, s: x * s[:, None] + 1, normal(20_000, 12), normal(20_000))
 

@@ -326,6 +326,8 @@ TUNED = (
     ),
     Tuned("cpu.loops.row_reduction", "PARTS", "reduction/sum-all loops/mandelbrot"),
     Tuned("cpu.loops.row_reduction", "MANY", "own/sum-6-columns"),
+    Tuned("cpu.loops.row_reduction", "_DEAR", "own/markov-7"),
+    Tuned("cpu.loops.lowering", "_FEW_CALLS", "own/markov-8", others=(1, 16)),
     Tuned("cpu.loops.short_rows", "WELL_KNOWN", "own/sum-short-rows", others=((1, 2, 4, 5),)),
     Tuned("cpu.loops.short_rows", "LEAST_VECTOR", "own/softmax-10 own/scale-rows-of-5"),
     Tuned("cpu.loops.short_rows", "BLOCK", "reduction/batch-norm pooling/global-average"),
@@ -385,6 +387,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
     "half and double of it decide none of the programs": (
         "codegen.emission.elements._LITTLE",
         "cpu.loops.lowering._FEW_NODES",
+        "cpu.loops.lowering._OF_FUNCTION",
         "llvm.called_functions._WORTH_IN_STEPS",
         "llvm.memory_copy.FEW_ELEMENTS",
         "codegen.fusion.producer_consumer._SMALL",

@@ -187,3 +187,49 @@ def test_small_states_stay_in_registers():
     code = asm_text(module)
     loop = code[code.rindex("\n.LBB", 0, code.index("\tretq", code.index("xloom_main.body:"))) :]
     assert not re.findall(r"\(%rsp\)", loop.split("\n.L", 2)[1])
+
+
+def test_products_and_sums_of_small_states_stay_in_registers():
+    module = xl.parse("""HloModule m
+    fold {
+      p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      ROOT r = f32[] add(p, q)
+    }
+    body {
+      s = (s32[], f32[3], f32[3,3]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      one = s32[] constant(1)
+      next = s32[] add(i, one)
+      x = f32[3] get-tuple-element(s), index=1
+      m = f32[3,3] get-tuple-element(s), index=2
+      y = f32[3] dot(x, m), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+      zero = f32[] constant(0)
+      sum = f32[] reduce(y, zero), dimensions={0}, to_apply=fold
+      sums = f32[3] broadcast(sum), dimensions={}
+      new = f32[3] divide(y, sums)
+      ROOT r = (s32[], f32[3], f32[3,3]) tuple(next, new, m)
+    }
+    condition {
+      s = (s32[], f32[3], f32[3,3]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(50)
+      ROOT less = pred[] compare(i, n), direction=LT
+    }
+    ENTRY e {
+      x = f32[3] parameter(0)
+      m = f32[3,3] parameter(1)
+      zero = s32[] constant(0)
+      begin = (s32[], f32[3], f32[3,3]) tuple(zero, x, m)
+      loop = (s32[], f32[3], f32[3,3]) while(begin), condition=condition, body=body
+      ROOT y = f32[3] get-tuple-element(loop), index=1
+    }""")
+    x, m = (np.random.default_rng(0).uniform(0.1, 1, dims).astype(np.float32) for dims in ((3,), (3, 3)))
+    expected = x.astype(np.float64)
+    for _ in range(50):
+        expected = expected @ m / (expected @ m).sum()
+    np.testing.assert_allclose(xl.compile(module)(x, m), expected, rtol=1e-5)
+    code = asm_text(module)
+    loop = code[code.rindex("\n.LBB", 0, code.index("\tretq", code.index("xloom_main.body:"))) :].split("\n.L", 2)[1]
+    assert "vdivss" in loop
+    assert "call" not in loop

@@ -1,10 +1,11 @@
-"""Ordinary differential equations of a few numbers, step by step, whose state is one small array."""
+"""Differential equations of a few numbers, and Markov models of a few states, step by step: small arrays in loops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -102,3 +103,28 @@ for _name, (_size, _field) in _FIELDS.items():
             _start = array(_size, dtype=_dtype, low=0.5, high=0.6)
             SMALL_SYSTEMS.add(f"{_name}-{_way}-{_dtype}", _last(_field, _method), _start, tolerance=1e-2)
     SMALL_SYSTEMS.add(f"{_name}-path", _path(_field, _runge_kutta), array(_size, low=0.5, high=0.6), tolerance=1e-2)
+
+
+def _probabilities(emissions: Any, transitions: Any) -> Any:
+    """A hidden Markov model's, by the forward algorithm."""
+
+    def step(before: Any, emission: Any) -> Any:
+        following = (before @ transitions) * emission
+        return following / following.sum(), None
+
+    return lax.scan(step, emissions[0], emissions)[0]
+
+
+def _log_probabilities(emissions: Any, transitions: Any) -> Any:
+    def step(before: Any, emission: Any) -> Any:
+        return jax.nn.logsumexp(before[:, None] + transitions, axis=0) + emission, None
+
+    return lax.scan(step, emissions[0], emissions)[0]
+
+
+for _states in (2, 3, 4, 5, 7, 8, 12, 16):
+    for _dtype in ("f32", "f64"):
+        _model = (array(_STEPS, _states, dtype=_dtype, low=0.1, high=1), array(_states, _states, dtype=_dtype))
+        SMALL_SYSTEMS.add(f"log-forward-{_states}-{_dtype}", _log_probabilities, *_model, tolerance=1e-3)
+        _model = (_model[0], array(_states, _states, dtype=_dtype, low=0.1, high=1))
+        SMALL_SYSTEMS.add(f"forward-{_states}-{_dtype}", _probabilities, *_model, tolerance=1e-3)

@@ -8,7 +8,7 @@ from xloom.llvm.intrinsics import declared, intrinsic
 from xloom.llvm.loop import PLAIN, loop
 from xloom.llvm.types import I1, I8, I64, POINTER, VOID
 
-FEW_ELEMENTS = 8
+FEW_ELEMENTS = 9
 """As the states of small systems have them, which programs compute element by element."""
 _PAGE = 4096
 _BEHIND = 16

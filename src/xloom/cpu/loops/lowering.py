@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import product
 
 from llvmlite import ir
 
@@ -27,7 +26,7 @@ from xloom.codegen.loop_ir.nest import (
     reductions_of,
     stage_cost,
 )
-from xloom.codegen.loop_ir.nodes import If, Load, Node, Reduced, Reduction, has_changing_numbers, walk
+from xloom.codegen.loop_ir.nodes import If, Load, Node, Op, Reduced, Reduction, has_changing_numbers, walk
 from xloom.codegen.loop_ir.pieces import FEW, UNROLLED, Piece
 from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.cpu.kernel_modules.choices import chosen
@@ -38,6 +37,7 @@ from xloom.cpu.loops.bf16_pairs import is_bf16_in_pairs, store_pair
 from xloom.cpu.loops.blocked_loop import emit_in_blocks
 from xloom.cpu.loops.column_reduction import ColumnReduction
 from xloom.cpu.loops.emission import Elements
+from xloom.cpu.loops.known_places import known_places
 from xloom.cpu.loops.nontemporal_stores import NontemporalStores, is_nontemporal
 from xloom.cpu.loops.overlapped_vectors import may_overlap, overlapped_vectors
 from xloom.cpu.loops.phases import Phases
@@ -66,8 +66,13 @@ _SHARE = 0.5
 """Of the first cache, what elements that lie in the same lines, but are made by other loops, may have."""
 
 
+_FEW = "they are few, and stay in registers from one iteration to the next"
 _FEW_NODES = 400
 """Operators and loads of all of a few elements, each of which is written for itself."""
+_FEW_CALLS = 4
+"""Functions of elements beyond which a vector of them is worth the wait for what was stored one by one."""
+_OF_FUNCTION = 12
+"""Additions that a function costs at least."""
 _LITTLE = 600
 """Additions of a nest that runs once which take less time one by one than LLVM takes to look for vectors in them."""
 
@@ -122,9 +127,12 @@ class Lowering:
             chosen("stage by stage for each row, which stays in the first cache", f"stages share the loops {around}")
             self._rows()
         elif reductions := reductions_of(stages[0]):
-            self._reduction(stages[0], reductions).kernel(
-                cost_of([e for f in reductions for e in (*f.elements, *f.bodies)])
-            )
+            cost = cost_of([e for f in reductions for e in (*f.elements, *f.bodies)])
+            if self._are_few_results(stages[0], reductions, cost):
+                chosen("element by element", _FEW)
+                RowReduction(self._code, stages[0], reductions).at_known_places(cost)
+            else:
+                self._reduction(stages[0], reductions).kernel(cost)
         else:
             self._map_kernel(stages[0])
 
@@ -153,10 +161,11 @@ class Lowering:
                 self._code.stores(elements, stage.stores)
             return
         if self._are_few(stage, loops):
-            chosen("element by element", "they are few, and stay in registers from one iteration to the next")
+            chosen("element by element", _FEW)
             with self._code.phase([], cost * math.prod(v.size for v in loops)) as elements:
                 elements.unbind(gone)
-                self._each(elements, stage, loops)
+                for _ in known_places(elements, loops):
+                    self._code.stores(elements, stage.stores)
             return
         group = interleaved(stage, loops)
         *outer, inner = [v for v in loops if v != group]
@@ -190,18 +199,24 @@ class Lowering:
         count, nodes = math.prod(v.size for v in loops), stage.nodes
         if count > FEW_ELEMENTS or count * len(nodes) > _FEW_NODES:
             return False
-        return not any(isinstance(n, Reduced) for n in nodes)
+        if any(isinstance(n, Reduced) for n in nodes):
+            return False
+        return count * _functions([s.node for s in stage.stores]) <= _FEW_CALLS
 
-    def _each(self, elements: Elements, stage: LoopBody, loops: Sequence[Var]) -> None:
-        """All elements, at places that are known: memory of which each is at such a place becomes registers."""
-        elements.b.is_alone = True
-        for places in product(*(range(v.size) for v in loops)):
-            with elements.scope():
-                for var, place in zip(loops, places, strict=True):
-                    elements.vars[var], elements.ranges[var] = I64(place), (place, place)
-                self._code.stores(elements, stage.stores)
-        for var in loops:
-            del elements.ranges[var]
+    def _are_few_results(self, stage: LoopBody, reductions: Sequence[Reduction], cost: int) -> bool:
+        """The same of results that no vector has, each of a few elements."""
+        reduced = reductions[0].vars
+        if self._code.seldom or not all(isinstance(v.size, int) for v in (*stage.vars, *reduced)):
+            return False
+        results, extent = (math.prod(v.size for v in loops) for loops in (stage.vars, reduced))
+        count = results * extent
+        if (
+            max(results, extent) > FEW_ELEMENTS
+            or count * cost > _FEW_NODES
+            or is_column_reduction(stage, reductions)[0]
+        ):
+            return False
+        return count * _functions([e for f in reductions for e in f.elements]) <= _FEW_CALLS
 
     def _cut(self, stage: LoopBody, outer: Sequence[Var], inner: Var) -> tuple[list[Var], int]:
         """Loops whose elements lie between those of the innermost one, and how many of that are done at a time.
@@ -359,6 +374,11 @@ class Lowering:
         *outer, inner = [v for v in loops if v != group]
         with elements.loops(outer):
             self._along(elements, stage, inner, I64(0), I64(inner.size), group)
+
+
+def _functions(roots: Sequence[Node]) -> int:
+    """How many functions are computed of each element, wherever it is."""
+    return sum(isinstance(n, Op) and n.cost >= _OF_FUNCTION for n in walk(roots, guarded=False))
 
 
 def _is_picked(node: Node, inner: Var) -> bool:

@@ -13,11 +13,12 @@ from llvmlite import ir
 from xloom.codegen.emission.accumulators import Accumulator, Merging, State, accumulators, are_sums, representation_of
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.masked_range import masked_range
-from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered, stride_score
+from xloom.codegen.loop_ir.nest import LoopBody, arranged, cost_of, ordered, stride_score
 from xloom.codegen.loop_ir.nodes import Load, Reduction, walk
 from xloom.codegen.loop_ir.pieces import FEW, cuts_of
 from xloom.cpu.kernel_modules.choices import chosen
 from xloom.cpu.loops.emission import Elements
+from xloom.cpu.loops.known_places import known_places
 from xloom.cpu.loops.phases import TASK_COST, Phases, counters
 from xloom.cpu.loops.short_rows import transposed_rows_fit
 from xloom.cpu.loops.unmasked_part import outside, take_outside, unmasked_part
@@ -45,6 +46,8 @@ _AT_ONCE = 4
 """Registers in which a loop adds, about."""
 MANY = 4096
 """Elements of each result that are worth lanes of fewer results than make a vector."""
+_DEAR = 12
+"""Additions that an element costs which are, too."""
 
 States = Mapping[int, Sequence[Accumulator]]
 """The accumulators of each reduction, by its identity."""
@@ -99,6 +102,17 @@ class RowReduction:
             for first, last, count in ((begin, whole, _ROWS), (whole, end, 1)):
                 with loop(b, first, last, count, name="row", hints=AS_OFTEN) as row, elements.scope():
                     self._side_by_side(elements, _places(elements, outer, row, count))
+
+    def at_known_places(self, cost: int) -> None:
+        """Adds a phase of all results of which each step is written for itself."""
+        loops = self.reductions[0].vars
+        extent = math.prod(v.size for v in (*self.stage.vars, *loops))
+        with self.phases.phase([], cost * extent) as elements:
+            for _ in known_places(elements, self.stage.vars):
+                state = self._started(elements)
+                for _ in known_places(elements, loops):
+                    self._accumulate(elements, [_Row({}, state)])
+                self._results(elements, state)
 
     def _is_streamed(self, cost: int) -> bool:
         """True where rows are long and cheap, and of an array that no cache holds."""
@@ -431,7 +445,8 @@ def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> tup
     """Whether neighbours in memory belong to different results, or the rows that are reduced are short; and why."""
     loops = LoopBody([*stage.vars, *reductions[0].vars], stage.stores)
     extent = math.prod(v.size for v in reductions[0].vars)
-    wide = [v for v in stage.vars if v.size >= 8 or (v.size >= 5 and extent >= MANY)]
+    few = 5 if extent >= MANY or cost_of([e for f in reductions for e in f.elements]) >= _DEAR else 8
+    wide = [v for v in stage.vars if v.size >= few]
     if not wide:
         return False, "there are too few results for a vector"
     if _are_short(reductions):
