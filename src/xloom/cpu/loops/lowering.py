@@ -26,7 +26,17 @@ from xloom.codegen.loop_ir.nest import (
     reductions_of,
     stage_cost,
 )
-from xloom.codegen.loop_ir.nodes import If, Load, Node, Op, Reduced, Reduction, has_changing_numbers, walk
+from xloom.codegen.loop_ir.nodes import (
+    If,
+    Load,
+    Node,
+    Op,
+    Reduced,
+    Reduction,
+    has_changing_numbers,
+    indices_of,
+    walk,
+)
 from xloom.codegen.loop_ir.pieces import FEW, UNROLLED, Piece
 from xloom.codegen.loop_ir.strided_loads import strided_loads
 from xloom.cpu.kernel_modules.choices import chosen
@@ -128,7 +138,7 @@ class Lowering:
             self._rows()
         elif reductions := reductions_of(stages[0]):
             cost = cost_of([e for f in reductions for e in (*f.elements, *f.bodies)])
-            if self._are_few_results(stages[0], reductions, cost):
+            if self._are_few_results(stages[0], reductions):
                 chosen("element by element", _FEW)
                 RowReduction(self._code, stages[0], reductions).at_known_places(cost)
             else:
@@ -196,14 +206,14 @@ class Lowering:
         """Whether the elements are those of a small array, as states of small systems are, in a loop of the program."""
         if self._code.seldom or not all(isinstance(v.size, int) for v in loops):
             return False
-        count, nodes = math.prod(v.size for v in loops), stage.nodes
-        if count > FEW_ELEMENTS or count * len(nodes) > _FEW_NODES:
+        count = math.prod(v.size for v in loops)
+        if count > FEW_ELEMENTS or count * _operators(stage) > _FEW_NODES:
             return False
-        if any(isinstance(n, Reduced) for n in nodes):
+        if any(isinstance(n, Reduced) for n in stage.nodes):
             return False
-        return count * _functions([s.node for s in stage.stores]) <= _FEW_CALLS
+        return _calls([s.node for s in stage.stores], loops, count) <= _FEW_CALLS
 
-    def _are_few_results(self, stage: LoopBody, reductions: Sequence[Reduction], cost: int) -> bool:
+    def _are_few_results(self, stage: LoopBody, reductions: Sequence[Reduction]) -> bool:
         """The same of results that no vector has, each of a few elements."""
         reduced = reductions[0].vars
         if self._code.seldom or not all(isinstance(v.size, int) for v in (*stage.vars, *reduced)):
@@ -212,11 +222,11 @@ class Lowering:
         count = results * extent
         if (
             max(results, extent) > FEW_ELEMENTS
-            or count * cost > _FEW_NODES
+            or count * _operators(stage) > _FEW_NODES
             or is_column_reduction(stage, reductions)[0]
         ):
             return False
-        return count * _functions([e for f in reductions for e in f.elements]) <= _FEW_CALLS
+        return _calls([e for f in reductions for e in f.elements], (*stage.vars, *reduced), count) <= _FEW_CALLS
 
     def _cut(self, stage: LoopBody, outer: Sequence[Var], inner: Var) -> tuple[list[Var], int]:
         """Loops whose elements lie between those of the innermost one, and how many of that are done at a time.
@@ -376,9 +386,19 @@ class Lowering:
             self._along(elements, stage, inner, I64(0), I64(inner.size), group)
 
 
-def _functions(roots: Sequence[Node]) -> int:
-    """How many functions are computed of each element, wherever it is."""
-    return sum(isinstance(n, Op) and n.cost >= _OF_FUNCTION for n in walk(roots, guarded=False))
+def _operators(stage: LoopBody) -> int:
+    """Operators and loads of an iteration."""
+    return sum(isinstance(n, (Load, Op)) for n in stage.nodes)
+
+
+def _calls(roots: Sequence[Node], loops: Sequence[Var], count: int) -> int:
+    """Functions of `count` iterations of all `loops`: one where they do not change along these."""
+    calls = 0
+    for node in walk(roots, guarded=False):
+        if isinstance(node, Op) and node.cost >= _OF_FUNCTION:
+            indices = [i for n in walk([node]) for i in indices_of(n)]
+            calls += count if any(index.factor(v) for index in indices for v in loops) else 1
+    return calls
 
 
 def _is_picked(node: Node, inner: Var) -> bool:
