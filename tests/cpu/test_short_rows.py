@@ -86,3 +86,18 @@ def test_no_row_is_computed_twice_where_it_is_overwritten(length):
 
     module = xl.from_stablehlo(jax.jit(function).lower(x).as_text())
     np.testing.assert_allclose(np.asarray(xl.compile(module)(x)), np.asarray(xl.evaluate(module, x)), rtol=1e-5)
+
+
+def test_rows_are_set_apart_only_where_one_follows_the_other():
+    """A layer that data choose for each element lies elsewhere in each row."""
+
+    def function(layers, numbers):
+        chosen = jnp.flip(numbers, 0) % 2
+        return jnp.take_along_axis(layers, chosen[None], 0, mode="clip")[0]
+
+    random = np.random.default_rng(0)
+    layers = random.integers(0, 99, (2, 33, 7)).astype(np.int32)
+    numbers = random.integers(0, 99, (33, 7)).astype(np.int32)
+    module = xl.from_stablehlo(jax.jit(function).lower(layers, numbers).as_text())
+    expected = np.take_along_axis(layers, numbers[None, ::-1] % 2, 0)[0]
+    np.testing.assert_array_equal(xl.compile(module)(layers, numbers), expected)

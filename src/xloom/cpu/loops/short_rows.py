@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import INTERLEAVED, LoopBody, Store
-from xloom.codegen.loop_ir.nodes import Load, Node, Reduced, walk
+from xloom.codegen.loop_ir.nodes import Load, Node, Reduced, has_changing_numbers, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
 from xloom.llvm import element_access
@@ -119,7 +119,8 @@ def rows_of(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, Var] | None:
 
 
 def _is_dense(address: Affine, row: Var, within: Var) -> bool:
-    return (address.factor(row), address.factor(within)) == (within.size, 1)
+    dense = (address.factor(row), address.factor(within)) == (within.size, 1)
+    return dense and not has_changing_numbers(address, (row, within))
 
 
 def emit_short_rows(
