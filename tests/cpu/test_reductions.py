@@ -180,6 +180,35 @@ def test_a_sum_of_differences_keeps_nan(dtype):
         assert np.isnan(xl.compile(module)(x))
 
 
+@pytest.mark.parametrize(("dims", "kept"), [((64,), "[]"), ((8, 8), "[8]")])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+def test_an_extremum_of_converted_integers_keeps_nan(dtype, dims, kept):
+    """0 times inf, of which LLVM believes that it has a sign; of a count of 0, 2 / 0 * 0."""
+    whole = str(list(dims)).replace(" ", "")
+    module = xl.parse(f"""HloModule m
+    greatest {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT r = {dtype}[] maximum(a, b) }}
+    least {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT r = {dtype}[] minimum(a, b) }}
+    ENTRY e {{
+      count = u8{whole} parameter(0)
+      low = {dtype}[] constant(-inf)
+      high = {dtype}[] constant(inf)
+      zero = {dtype}[] constant(0)
+      zeros = {dtype}{whole} broadcast(zero), dimensions={{}}
+      n = {dtype}{whole} convert(count)
+      two = {dtype}[] constant(2)
+      twos = {dtype}{whole} broadcast(two), dimensions={{}}
+      share = {dtype}{whole} divide(twos, n)
+      back = {dtype}{whole} multiply(share, n)
+      bounded = {dtype}{whole} maximum(back, zeros)
+      first = {dtype}{kept} reduce(back, low), dimensions={{0}}, to_apply=greatest
+      second = {dtype}{kept} reduce(bounded, high), dimensions={{0}}, to_apply=least
+      ROOT r = tuple(first, second)
+    }}""")
+    greatest, least = xl.compile(module)(np.arange(64, dtype=np.uint8).reshape(dims))
+    for got in (greatest, least):
+        np.testing.assert_array_equal(np.isnan(np.asarray(got, np.float64)).ravel(), np.arange(np.size(got)) == 0)
+
+
 @pytest.mark.parametrize("dims", [(100_000,), (300_001,), (37, 4000), (5000, 50), (70_000, 7)])
 def test_the_place_of_the_maximum_of_all(dims):
     x = np.random.default_rng(1).integers(-300, 300, dims).astype(np.float32)  # many are greatest: the first is meant

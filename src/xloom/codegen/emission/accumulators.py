@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from llvmlite import ir
 
-from xloom.codegen.loop_ir.nodes import Reduction
+from xloom.codegen.loop_ir.nodes import Op, Reduction, walk
 from xloom.hlo.dtype import DType, f32, s16, s32, s64
 from xloom.llvm import types
 from xloom.llvm.intrinsics import intrinsic
@@ -66,17 +67,23 @@ class Sum(Merging):
 
 
 class Extremum(Merging):
-    """Maxima or minima of floats, as the maximum of their keys; for minima, of the negated numbers' keys."""
+    """Maxima or minima of floats, as the maximum of their keys; for minima, of the negated numbers' keys.
 
-    def __init__(self, opcode: str, dtype: DType):
+    With `positive_nans`, NaNs are made such: LLVM takes a product of numbers that are none, as converted integers, for
+    one of a known sign, and leaves out what looks at it, but 0 times inf has the other sign on x86.
+    """
+
+    def __init__(self, opcode: str, dtype: DType, *, positive_nans: bool = False):
         super().__init__(dtype)
-        self._negates = opcode == "minimum"
+        self._negates, self._positive_nans = opcode == "minimum", positive_nans
         # narrow floats have the order of their own bits; those of 8 bits and less are few, and computed as f32
         self.kept = {"f64": s64, "f16": s16, "bf16": s16}.get(dtype.name, s32)
         self._mantissa = (dtype if dtype.bits >= 16 else f32).mantissa_bits
 
     def encoded(self, b: ir.IRBuilder, value: Value) -> Value:
         """The key of a number."""
+        if self._positive_nans:
+            value = b.select(b.fcmp_unordered("uno", value, value), value.type(math.nan), value)
         bits = conversion.to_bits(b, value, self.dtype) if self.kept is s16 else b.bitcast(value, self._kind)
         return key_of(b, bits, self._mantissa, negates=self._negates)
 
@@ -102,8 +109,13 @@ def representation_of(reduction: Reduction, number: int = 0) -> Representation:
     if reduction.plain in ("add", "multiply") and (dtype.is_float or dtype.is_complex):
         return Sum(reduction.plain, dtype)
     if reduction.plain in ("maximum", "minimum") and dtype.is_float:
-        return Extremum(reduction.plain, dtype)
+        return Extremum(reduction.plain, dtype, positive_nans=_converts_integers(reduction))
     return Representation(dtype)
+
+
+def _converts_integers(reduction: Reduction) -> bool:
+    converted = [n for n in walk(reduction.elements) if isinstance(n, Op) and n.opcode == "convert"]
+    return any(not n.operands[0].dtype.is_float for n in converted)
 
 
 def are_sums(reductions: Sequence[Reduction]) -> bool:
