@@ -78,6 +78,10 @@ WRONG = {
     "one of two results into itself": lambda d: (lambda x: torch.kthvalue(x, 2, out=(x, torch.empty_like(x))))(
         torch.arange(3, device=d)
     ),
+    "indices that are written": lambda d: (lambda x: x.index_put_((x.clone(),), x))(torch.arange(3, device=d)),
+    "indices that are written, as another view": lambda d: (lambda x: x.view(3).index_fill_(0, x, 1))(
+        torch.arange(3, device=d)
+    ),
     "masked_select into itself": lambda d: (lambda mask: torch.masked_select(mask, mask, out=mask))(
         torch.ones(3, dtype=torch.bool, device=d)
     ),
@@ -121,6 +125,11 @@ BYTES = torch.ones(2, 3, dtype=torch.int8)
         (lambda d, v: torch.where(BYTES.to(d) > 0, BYTES.to(d), v), 2, 300),
         (lambda d, v: BYTES.to(d).scatter(0, torch.zeros(1, 1).long().to(d), v), 2, 300),
         (lambda d, v: BYTES.to(d).clamp(max=v), 2, 300),
+        (lambda d, v: BYTES.to(d) % v, 2, 0),
+        (lambda d, v: torch.nn.functional.pad(BYTES.to(d), (1, 1), value=v), 2, 300),
+        (lambda d, v: BYTES.to(d).new_full((2,), v), 2, 300),
+        (lambda d, v: BYTES.to(d).half().fill_(v), 2, 70000),
+        (lambda d, v: torch.full((2, 3), v, dtype=torch.bfloat16, device=d), 2.0, 1e39),
     ],
 )
 def test_numbers_are_checked_at_each_call(function, right, wrong):

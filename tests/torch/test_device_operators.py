@@ -133,6 +133,12 @@ def test_hash_of_a_tensor():
         assert_as_on_cpu(lambda x: [torch.hash_tensor(x, 1, keepdim=True).view(torch.int64)], x)
 
 
+@pytest.mark.parametrize("dims", [(), (3,), (2, 4)])
+@pytest.mark.parametrize(("own", "other"), [(torch.complex64, torch.float64), (torch.float64, torch.complex64)])
+def test_bytes_of_complex_numbers_as_another_type(own, other, dims):
+    assert_as_on_cpu(lambda x: [x.view(other), x.view(other).view(own)], torch.full(dims, 1.5, dtype=own))
+
+
 def test_numbers_are_not_rounded_to_narrow_floats():
     x = torch.linspace(0.1, 9, 64).bfloat16()
     for function in (

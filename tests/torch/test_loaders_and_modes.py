@@ -157,6 +157,8 @@ def test_storages_are_read_and_written(device):
     memory: Any = x.untyped_storage()
     assert x.storage().tolist() == pickle.loads(pickle.dumps(x.storage())).tolist() == [0, 1, 2, 3]
     twin = copy.deepcopy(memory)
+    assert memory.to(device="cpu").tolist() == torch.UntypedStorage(16).copy_(memory).tolist() == memory.tolist()
+    assert not memory.is_pinned()
     memory.copy_(torch.arange(4.0, 8.0).untyped_storage())
     assert x.tolist() == [[4, 6], [5, 7]] and twin.cpu().tolist()[6:8] == [0x80, 0x3F]
     memory[3] = 0xC0

@@ -243,12 +243,14 @@ def view_dtype(g: Graph, x, dtype: torch.dtype):
 def reinterpreted(g: Graph, x, target: dt.DType):
     """The same bytes; the last dimension grows or shrinks with the element size."""
     own, dims = x.shape.dtype, list(x.shape.dims)
+    if not dims and (own.is_complex or target.is_complex):  # of as many bytes
+        return g.reshape_to(reinterpreted(g, g.reshape_to(x, (1,)), target), ())
     if own.is_complex or target.is_complex:
         from xloom.torch.lowering.complex_parts import view_as_complex, view_as_real
 
         if own.is_complex:
             parts = view_as_real(g, x)
-            flat = g.reshape_to(parts, [*dims[:-1], dims[-1] * 2] if dims else [2])
+            flat = g.reshape_to(parts, [*dims[:-1], dims[-1] * 2])
             return reinterpreted(g, flat, target)
         real = reinterpreted(g, x, target.real)
         sizes: Sequence[int] = real.shape.dims

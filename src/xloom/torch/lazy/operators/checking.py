@@ -38,6 +38,8 @@ _REFUSE_NUMBERS = frozenset(
         *("bernoulli", "cauchy", "exponential", "geometric", "log_normal", "native_dropout", "normal", "uniform"),
         *("celu", "elu_backward", "histc", "leaky_relu_backward", "renorm", "rrelu_with_noise", "smooth_l1_loss"),
         *("clamp", "clamp_max", "clamp_min", "fill", "full", "index_fill", "masked_fill", "pow", "scatter", "where"),
+        *("constant_pad_nd", "elu", "full_like", "hardshrink", "hardtanh", "leaky_relu", "new_full", "softplus"),
+        *("fmod", "remainder", "threshold"),
     ]
 )
 """Operators of which kernels refuse some numbers, whatever the elements of tensors are."""
@@ -177,18 +179,21 @@ def numbers_allowed(op: OpOverload) -> set[tuple] | None:
 
 
 def check_numbers(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises what torch does for numbers that are not among the known ones, asked of tensors of one element each."""
+    """Raises what torch does for numbers that are not among the known ones, asked of tensors of two elements a side.
+
+    Of one element alone, `fill_` of the CPU takes what it refuses otherwise.
+    """
     case = tuple([_number(each) for each in (*args, *kwargs.values())])
     if case in known:
         return
 
-    def single(each: Any) -> Any:
+    def small(each: Any) -> Any:
         if isinstance(each, torch.Tensor):
-            return torch.zeros([min(1, size) for size in each.shape], dtype=each.dtype, device="cpu")
-        return [1] * len(each) if isinstance(each, (list, tuple)) else each
+            return torch.zeros([min(2, size) for size in each.shape], dtype=each.dtype, device="cpu")
+        return [2] * len(each) if isinstance(each, (list, tuple)) else each
 
-    alone = {name: single(each) for name, each in kwargs.items()}
-    error = _tried_on_host(op, [single(each) for each in args], alone)[1]
+    few = {name: small(each) for name, each in kwargs.items()}
+    error = _tried_on_host(op, [small(each) for each in args], few)[1]
     if error is not None and _elements(args, kwargs) <= MOST:  # it may be about those shapes
         error = _tried_on_host(op, args, kwargs)[1]
     if isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):

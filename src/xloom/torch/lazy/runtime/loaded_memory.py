@@ -62,10 +62,20 @@ _to_elsewhere: Any = torch.UntypedStorage.to
 def _to(self: torch.UntypedStorage, *, device: Any, non_blocking: bool = False) -> torch.UntypedStorage:
     """The storage on a device: itself if it is there, else a copy."""
     wanted = torch.device(device)
+    if isinstance(self, DeviceMemory) and wanted.type != DEVICE.type:
+        self = self.cpu()
     if wanted.type != DEVICE.type or isinstance(self, DeviceMemory):
         return _to_elsewhere(self, device=device, non_blocking=non_blocking)
     device_module.check(wanted)
     return LoadedMemory(self.cpu())
+
+
+_copy_from_elsewhere: Any = torch.UntypedStorage.copy_
+
+
+def _copy(self: torch.UntypedStorage, source: torch.UntypedStorage, non_blocking: Any = None) -> torch.UntypedStorage:
+    """Has the bytes of another storage, on whichever device that is."""
+    return _copy_from_elsewhere(self, source.cpu() if isinstance(source, DeviceMemory) else source, non_blocking)
 
 
 _make: Any = torch.UntypedStorage.__new__
@@ -85,4 +95,5 @@ def _new(cls: type, *arguments: Any, device: Any = None, **options: Any) -> torc
 def register() -> None:
     """Has storages move, and be made: torch asks for memory that has an address, which would end the process."""
     torch.UntypedStorage.to = _to  # type: ignore[method-assign]
+    torch.UntypedStorage.copy_ = _copy  # type: ignore[method-assign]
     torch.UntypedStorage.__new__ = staticmethod(_new)  # type: ignore[method-assign,assignment]

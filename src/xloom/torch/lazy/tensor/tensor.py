@@ -204,6 +204,10 @@ class DeviceMemory(torch.UntypedStorage):
         storage = self._storage
         return torch.UntypedStorage(0) if storage.is_given_back else tensor_on(storage).cpu().untyped_storage()
 
+    def is_pinned(self, device: Any = None) -> bool:
+        """No: it is not the host's."""
+        return False
+
     def clone(self) -> Any:
         """A copy on the device."""
         return tensor_on(self._storage).clone().untyped_storage()

@@ -42,6 +42,7 @@ def handler(op: Any) -> Handler | None:
 
 def _in_place(op: Any) -> Handler:
     record = Recorder(op, lambda g, args, kwargs: _as_self(g, lower(g, op, args, kwargs), args[0])).record
+    beside = not overlap.may_be_operand(op)
     draws = torch.Tag.nondeterministic_seeded in op.tags  # the device draws its own numbers
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
@@ -55,7 +56,7 @@ def _in_place(op: Any) -> Handler:
         for each in args[1:]:
             if each.__class__ is XlaTensor:
                 other = each._alias
-                if (other is owner or other.storage is owner) and each is not target:
+                if (other is owner or other.storage is owner) and (beside or each is not target):
                     overlap.check(op, [target], args, kwargs or {})
                     break
         alias.write(record(args, kwargs))

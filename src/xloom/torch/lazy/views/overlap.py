@@ -2,7 +2,7 @@
 
 What torch's kernels for the CPU make of them, an error or the value that their order gives, is what those kernels say:
 they run on a copy of the memory. Where only an operand lies across the target, torch refuses some operators, and the
-others take what was there before.
+others take what was there before; so it is where an operand is the target, unless the operator goes element by element.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def guarded(op: Any, handler: Handler) -> Handler:
 
 def _of_one(op: Any, handler: Handler, place: int, name: str) -> Handler:
     is_out = op._schema.arguments[place].is_out
+    beside = not may_be_operand(op)
     alike: set[tuple] = set()
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
@@ -50,8 +51,10 @@ def _of_one(op: Any, handler: Handler, place: int, name: str) -> Handler:
             if alias.type.overlaps:
                 return by_order(op, [target], args, kwargs or {})
             storage = alias.storage
-            for each in (*args, *kwargs.values()) if kwargs else args:
-                shares = each.__class__ is XlaTensor and each._alias.storage is storage and each is not target
+            given = (*args, *kwargs.values()) if kwargs else args
+            for k, each in enumerate(given):
+                shares = each.__class__ is XlaTensor and each._alias.storage is storage
+                shares = shares and (each is not target or (beside and not is_out and k != place))
                 if shares or each.__class__ is list:
                     check(op, [target], args, kwargs or {})
                     break
@@ -97,10 +100,15 @@ def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Ha
     return run
 
 
+def may_be_operand(op: Any) -> bool:
+    """Whether what is written may be what is read, as each element is read before it is written."""
+    return torch.Tag.pointwise in op.tags
+
+
 def check(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises what torch raises where an operand lies partly across a target."""
+    """Raises what torch raises where an operand lies across a target, partly or, of some operators, at all."""
     leaves = [each for each in argument_tensors((*args, *kwargs.values())) if type(each) is XlaTensor]
-    if len({id(each._alias.storage) for each in leaves}) < len(leaves) and _lie_across(targets, leaves):
+    if len({id(each._alias.storage) for each in leaves}) < len(leaves) and _lie_across(targets, leaves, may_be_operand(op)):
         _refuse(op, targets, args, kwargs)
 
 
@@ -115,8 +123,8 @@ def _refuse(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: 
             raise error.with_traceback(None) from None
 
 
-def _lie_across(targets: Sequence[XlaTensor], leaves: Sequence[XlaTensor]) -> bool:
-    """Whether one dense part of a memory lies across a target, which may be it in another order."""
+def _lie_across(targets: Sequence[XlaTensor], leaves: Sequence[XlaTensor], may_be_alike: bool) -> bool:
+    """Whether one dense part of a memory lies across a target, which may be it in another order, or as it is."""
     written = set(map(id, targets))
     dense = [each for each in leaves if each._alias.type.order is not None]
     parts = []
@@ -125,8 +133,10 @@ def _lie_across(targets: Sequence[XlaTensor], leaves: Sequence[XlaTensor]) -> bo
         parts.append((id(each._alias.storage), start, start + each.numel() * each.itemsize, k))
     for k, other in with_common_bytes(parts):
         a, b = dense[k], dense[other]
-        if a is b or not (id(a) in written or id(b) in written):
+        if not (id(a) in written or id(b) in written):
             continue
+        if not may_be_alike:
+            return True
         if parts[k][1:3] != parts[other][1:3] or a._alias.type.strides != b._alias.type.strides:
             return True
     return False
