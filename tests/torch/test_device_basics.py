@@ -135,6 +135,15 @@ def test_copies_and_files(tmp_path):
     assert torch.load(file, map_location="cpu").device.type == "cpu"
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int8, torch.bool])
+@pytest.mark.parametrize("number", [float("inf"), 1.5, 3, True])
+def test_numbers_are_copied_as_tensors_are(dtype, number):
+    found = [torch.zeros(2, 3, dtype=dtype, device=device) for device in ("cpu", DEVICE)]
+    for x in found:
+        x[:, 1].copy_(number)
+    assert found[1].cpu().equal(found[0])
+
+
 @pytest.mark.parametrize("device", ["cpu", DEVICE])
 def test_deep_copies_share_memory_as_their_sources_do(device):
     whole = torch.arange(6.0, device=device).reshape(2, 3)

@@ -23,6 +23,7 @@ WRONG = {
     "product": lambda d: torch.ones(3, 4, device=d) @ torch.ones(3, 4, device=d),
     "in place, expanded": lambda d: torch.ones(1, device=d).expand(3).add_(1),
     "dimension": lambda d: torch.ones(3, 4, device=d).sum(5),
+    "dimension of an order": lambda d: torch.ones(3, 4, device=d).argsort(5),
     "flip": lambda d: torch.ones(3, device=d).flip(0, 0),
     "copy": lambda d: torch.ones(3, device=d).copy_(torch.ones(2, device=d)),
     "mask": lambda d: torch.ones(3, 4, device=d)[torch.ones(3, 3, dtype=torch.bool, device=d)],

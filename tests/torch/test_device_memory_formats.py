@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 import xloom.torch  # noqa: F401
@@ -74,6 +75,12 @@ FUNCTIONS = {
     "bilinear": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
     "shuffled": lambda x: torch.channel_shuffle(x, 3),
     "padded": lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
+    "rolled": lambda x: [x.roll(1, 1), x.roll((1, 2), (2, 3)), x.roll(3)],
+    "gradients of pads and gates": lambda x: [
+        torch.autograd.grad(f(x), x, torch.ones_like(f(x)))[0]
+        for x in [torch.cat([x, x[:, :1]], 1).requires_grad_()]
+        for f in (nn.ReflectionPad2d(1), nn.ReplicationPad2d(1), nn.GLU(1))
+    ],
     "matrix product": lambda x: x @ x.transpose(2, 3),
     "attention": lambda x: F.scaled_dot_product_attention(*3 * [x.transpose(1, 2)]),
     "attention of heads": lambda x: F.scaled_dot_product_attention(*3 * [x.contiguous().transpose(1, 2)]),

@@ -29,7 +29,7 @@ _TELLS_NOTHING = frozenset(
 _TELLS_LITTLE = frozenset(
     ["_embedding_bag", "_embedding_bag_forward_only", "_softmax", "bucketize", "heaviside", "index_add"]
     + ["index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter", "multinomial", "put"]
-    + ["searchsorted", "uniform"]
+    + ["searchsorted", "sort", "uniform"]
 )
 """Operators of which kernels refuse what passes where there is no memory."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from xloom.torch.dtypes import hlo_dtype
@@ -128,7 +129,8 @@ def copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
     else:
         if len(TRACE.results) > LONGEST:
             flush()
-        value = device_client.to_device(source.to("cpu", target.dtype))
+        host = source if isinstance(source, torch.Tensor) else torch.from_numpy(np.array(source))
+        value = device_client.to_device(host.to("cpu", target.dtype))
     if not _stretches(value.type.dims, alias.type.dims):
         check(torch.ops.aten.copy_.default, args, {})
     alias.write(broadcast(convert(value, target.dtype), alias.type.dims))

@@ -18,6 +18,9 @@ _BY_MEMORY_FORMAT = {
     "aten.convolution.default": (0, 1),
     "aten.convolution_backward.default": (1, 2),
     "aten.channel_shuffle.default": (0,),
+    "aten.roll.default": (0,),
+    "aten.reflection_pad2d_backward.default": (1,),
+    "aten.replication_pad2d_backward.default": (1,),
     "aten.native_batch_norm.default": (0,),
     "aten._native_batch_norm_legit.default": (0,),
     "aten._batch_norm_with_update.default": (0,),
@@ -38,11 +41,15 @@ _AS_SUMS = frozenset(
 _ROW_MAJOR = frozenset(
     [
         *("aten.isin.Tensor_Tensor", "aten.isin.Tensor_Scalar", "aten.log_sigmoid_forward.default"),
+        "aten.glu_backward.default",
         *("aten.normal.Tensor_Tensor", "aten.normal.Tensor_float", "aten.normal.float_Tensor"),
         *("aten.poisson.default", "aten.pow.Scalar", "aten.rrelu_with_noise_functional.default"),
     ]
 )
 """Operators whose results the CPU makes row-major, and torch without memory does not."""
+
+_ROLL = "aten.roll.default"
+"""Keeps a format where it is told dimensions; without them it goes through memory as one line."""
 
 _VOLUMES = "aten.max_pool3d_with_indices.default"
 """Makes a batch of one of what is none: that batch's format counts."""
@@ -54,6 +61,8 @@ def output_types(op: Any, args: Sequence[Any], found: Any, signature: Signature)
     if name in _ROW_MAJOR:
         return signature.outputs
     followed = _BY_MEMORY_FORMAT.get(name)
+    if name == _ROLL and not any(args[2:]):
+        followed = None
     if name == _VOLUMES and args[0].dim() == 4:
         return tuple([_of_one(type, args[0]) for type in signature.outputs])
     if name in _AS_SUMS and all(isinstance(each, torch.Tensor) for each in args[:2]):
@@ -66,13 +75,16 @@ def output_types(op: Any, args: Sequence[Any], found: Any, signature: Signature)
 def of_decomposition(op: Any, made: Callable[..., Any]) -> Callable[..., Any]:
     """What is made by other operators, in the order of memory in which torch has it where that is not theirs."""
     name = str(op)
-    if name not in _ROW_MAJOR and name not in _AS_SUMS:
+    if name not in _ROW_MAJOR and name not in _AS_SUMS and name not in _BY_MEMORY_FORMAT:
         return made
 
     def run(*args: Any, **kwargs: Any) -> Any:
         results = made(*args, **kwargs)
         if name in _AS_SUMS:
             return _ordered(results, _sum(args).stride())
+        if name in _BY_MEMORY_FORMAT:
+            chosen = _format([args[k] for k in _BY_MEMORY_FORMAT[name]], 4)
+            return results if chosen is None else results.contiguous(memory_format=chosen)
         return tree_map_only(torch.Tensor, torch.Tensor.contiguous, results)
 
     return run
@@ -91,9 +103,14 @@ def _ordered(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
 
 
 def _in_format(type: ArrayType, followed: Sequence[torch.Tensor]) -> ArrayType:
-    formats = [suggest_memory_format(each) for each in followed if each.dim() == len(type.dims)]
-    chosen = next((each for each in formats if each is not torch.contiguous_format), None)
+    chosen = _format(followed, len(type.dims))
     return type if chosen is None else type_of_copy(type, type.dtype, chosen)
+
+
+def _format(followed: Sequence[torch.Tensor], rank: int) -> torch.memory_format | None:
+    """The channels-last format that one of them has."""
+    formats = [suggest_memory_format(each) for each in followed if each.dim() == rank]
+    return next((each for each in formats if each is not torch.contiguous_format), None)
 
 
 def _of_one(type: ArrayType, volume: torch.Tensor) -> ArrayType:
