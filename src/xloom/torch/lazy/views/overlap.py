@@ -108,7 +108,8 @@ def may_be_operand(op: Any) -> bool:
 def check(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises what torch raises where an operand lies across a target, partly or, of some operators, at all."""
     leaves = [each for each in argument_tensors((*args, *kwargs.values())) if type(each) is XlaTensor]
-    if len({id(each._alias.storage) for each in leaves}) < len(leaves) and _lie_across(targets, leaves, may_be_operand(op)):
+    shares = len({id(each._alias.storage) for each in leaves}) < len(leaves)
+    if shares and _lie_across(targets, leaves, may_be_operand(op)):
         _refuse(op, targets, args, kwargs)
 
 
