@@ -41,8 +41,7 @@ def test_values_are_those_of_the_cpu(function):
     for lengths in LENGTHS:
         x = parts(lengths)
         torch.testing.assert_close(dense(compiled(x)), dense(function(x)))
-        if function is not attention:  # which takes transposed parts on torch's own devices alone
-            torch.testing.assert_close(dense(function(x.to("xla"))).cpu(), dense(function(x)))
+        torch.testing.assert_close(dense(function(x.to("xla"))).cpu(), dense(function(x)))
 
 
 def test_gradients():
@@ -61,6 +60,25 @@ def test_gradients():
             assert x.grad is not None
             gradients.append((x.grad.values(), layer.weight.grad))
         torch.testing.assert_close(gradients[0], gradients[1])
+
+
+def test_gradients_of_attention_on_the_device():
+    found = []
+    for device in ("cpu", "xla"):
+        x = parts([3, 5]).to(device).detach().requires_grad_()
+        attention(x).values().square().sum().backward()
+        assert x.grad is not None
+        found.append(x.grad.values().cpu())
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_attention_on_the_device_looks_back_where_it_is_to():
+    heads = parts([3, 5]).to("xla").unflatten(-1, (2, 8)).transpose(1, 2)
+    found = nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+    for part, whole in zip(found.unbind(), heads.unbind(), strict=True):
+        same = whole.cpu()
+        wanted = nn.functional.scaled_dot_product_attention(same, same, same, is_causal=True)
+        torch.testing.assert_close(part.cpu(), wanted)
 
 
 def test_parts_of_other_places_need_no_other_program(monkeypatch):

@@ -47,6 +47,9 @@ _REFUSE_NUMBERS = frozenset(
 _TAKE_MORE = frozenset(["histc"])
 """Operators that take integers on devices, but not on the CPU."""
 
+_SUM_UP = frozenset(["_padded_dense_to_jagged_forward"])
+"""Operators that refuse numbers whose sum is another: those of zeros and of ones are, and tell nothing."""
+
 _NO_SUCH_DTYPE = re.compile("not implemented for '|not supported for complex|support complex numbers")
 
 MOST = 1 << 20
@@ -64,7 +67,7 @@ _device_hint = _meta_registrations.device_hint
 def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What torch returns for such arguments, but for values; None where it cannot tell. Raises what torch raises."""
     name = op._schema.name.removeprefix("aten::").rstrip("_")
-    if op.namespace != "aten" or name in _TAKE_MORE:
+    if op.namespace != "aten" or name in _TAKE_MORE or name in _SUM_UP:
         return None
     tells = name not in _TELLS_NOTHING
     tells = tells and not any(argument.is_out for argument in op._schema.arguments)  # whose dtype is no matter there

@@ -10,7 +10,7 @@ import torch
 from torch._utils import _rebuild_device_tensor_from_cpu_tensor
 from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
 
-from xloom.torch.lazy.operators import attention, autocast, host_arguments, other_layouts, ranges
+from xloom.torch.lazy.operators import attention, autocast, host_arguments, nested_attention, other_layouts, ranges
 from xloom.torch.lazy.recording import dispatch, table
 from xloom.torch.lazy.runtime import (
     accelerator,
@@ -100,6 +100,7 @@ def register() -> None:
     moved_parameters.register()
     in_place.register()
     dynamo.register()
+    nested_attention.register()
     accelerator.register()
     generators.register()
     loaded_memory.register()
