@@ -44,13 +44,13 @@ def _padded(
     """Of parts [heads, length, width]; causal from each part's beginning."""
     from torch.nested._internal.nested_tensor import nested_from_padded
 
-    parts, keys, _ = of_lengths = [x.transpose(1, 2) for x in (query, key, value)]
-    padded = [torch.nested.to_padded_tensor(x, 0.0).transpose(1, 2) for x in of_lengths]
-    rows, columns = (x.shape[2] for x in padded[:2])
+    parts, keys, _ = rows_first = [x.transpose(1, 2) for x in (query, key, value)]
+    q, k, v = [torch.nested.to_padded_tensor(x, 0.0).transpose(1, 2) for x in rows_first]
+    rows, columns = q.shape[2], k.shape[2]
     places = torch.arange(columns, device=query.device)
     seen = (places < keys.offsets().diff()[:, None])[:, None, None]
     if is_causal:
         seen = seen & (places <= torch.arange(rows, device=query.device)[:, None])
-    found = F.scaled_dot_product_attention(*padded, seen, dropout, scale=scale, enable_gqa=enable_gqa)
+    found = F.scaled_dot_product_attention(q, k, v, seen, dropout, scale=scale, enable_gqa=enable_gqa)
     lengths = parts._maybe_min_seqlen, parts._maybe_max_seqlen, parts.values().shape[0]
     return nested_from_padded(found.transpose(1, 2), parts.offsets(), 1, *lengths).transpose(1, 2)
