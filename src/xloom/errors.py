@@ -111,6 +111,9 @@ class SharedCodeError(XloomError):
 class DistributedError(XloomError):
     """Processes do not come together. Act: the message names the process, and what it was to do; see its own error."""
 
+    is_told = False
+    """Whether it has left the runtime: somebody has asked for a result, and got this."""
+
 
 class BufferAssignmentError(XloomError):
     """The compiler's plan of memory has a step read what is not there any more. Act: report it with the program."""

@@ -113,6 +113,14 @@ def is_slow_with_much():
     return run()
 
 
+def is_slow_for_several():
+    """The first of them waits, in the caller's thread or the device's, and the others for their turn."""
+    runs = [total(width) for width in (4, 5, 6)]
+    if jax.process_index():
+        time.sleep(LIMIT + LATE)
+    return [run() for run in runs][-1]
+
+
 def ends():
     run = total()
     if jax.process_index():

@@ -92,10 +92,20 @@ def test_programs_that_differ(engine):
 
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_who_dies_is_named(engine):
-    (_, said, errors), (status, _, _) = finish(start(PROGRAMS, ["one_dies"], XLOOM_DISTRIBUTED_TIMEOUT="20", **engine))
+@pytest.mark.parametrize("name", ["one_dies", "one_dies_before_many"])
+def test_who_dies_is_named(engine, name):
+    (_, said, errors), (status, _, _) = finish(start(PROGRAMS, [name], XLOOM_DISTRIBUTED_TIMEOUT="20", **engine))
     assert status < 0
-    assert re.search(r"process 0 (has )?waited [\d.]+ s for process 1,? ", said), said + errors
+    assert re.search(r"process 0 (has )?waited [\d.]+ s for process 1,? .*f32\[(2,)?3\]", said), said + errors
+
+
+@pytest.mark.skipif(not library.find().path, reason=library.find().why_not)
+def test_who_ends_is_waited_for_in_no_run():
+    (_, said, errors), (status, _, _) = finish(start(PROGRAMS, ["one_ends_before_many"]))
+    assert status == 0
+    assert re.search(r"process 0 waited for process 1 at .*f32\[2,18\].*, and was ended: process 1 has ended", said), (
+        said + errors
+    )
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,7 @@ import xloom.torch  # noqa: F401 - it registers the device and the backend
 from xloom.errors import DistributedError
 from xloom.pjrt import brief_runs
 from xloom.pjrt.compiler import SpmdNative
+from xloom.torch.lazy.runtime import device_client
 from xloom.torch.lazy.runtime.memory_statistics import memory_allocated
 from xloom.torch.metrics import METRICS
 
@@ -760,6 +761,27 @@ def one_dies():
         os.kill(os.getpid(), signal.SIGKILL)
     dist.all_reduce(x)
     x.cpu()
+
+
+def one_dies_before_many():
+    many_without(lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def one_ends_before_many():
+    many_without(lambda: sys.exit(0))
+
+
+def many_without(end: Callable[[], None]):
+    """What was begun after the first fails with it, however much that is, if the second process ends so before."""
+    many = [torch.ones(3 + k, device="xla") for k in range(4 * device_client.AHEAD)]
+    for x in many:
+        dist.all_reduce(x)
+    many[-1].cpu()
+    if dist.get_rank():
+        end()
+    for x in many:
+        dist.all_reduce(x)
+    many[-1].cpu()
 
 
 def names_of_torch_xla():

@@ -91,6 +91,8 @@ DEVICE_AT = StructLayout("device", "at")
 HEADER = StructLayout("collective", "program", "run", "nbytes", "follow")
 """How a message begins. Within its `nbytes` a text may say what it is, or why the sender's run has failed; so many
 messages of data `follow` it at once."""
+ENDED = (1 << 64) - 1
+"""In place of a collective, in the message that a process takes part in no further run."""
 HEADER_BYTES = 512
 """With a text."""
 INLINE = 1 << 13

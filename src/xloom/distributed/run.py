@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -19,6 +21,7 @@ from xloom.distributed.mpi_ir import COMMUNICATOR
 from xloom.distributed.plan import Plan, Stagings, header
 from xloom.distributed.records import (
     BRIEF,
+    ENDED,
     HEADER,
     HEADER_BYTES,
     MISMATCH,
@@ -31,7 +34,7 @@ from xloom.distributed.records import (
     TURNS,
 )
 from xloom.distributed.tags import Tags
-from xloom.distributed.waits import WAITS, Waits
+from xloom.distributed.waits import WAITS, Exchange, Waits
 from xloom.errors import DistributedError
 from xloom.llvm import jit
 from xloom.trace import active, watch
@@ -76,6 +79,7 @@ class Processes:
         self._plans: WeakSet[Plan] = WeakSet()
         self._labels: dict[tuple[int, int], str] = {}
         self._gone: dict[int, str] = {}
+        self._absent: dict[int, Absence] = {}
         self._announced: list[Any] = []
         watch(self._trace)
 
@@ -110,16 +114,28 @@ class Processes:
     def brief(self, plan: Plan, processes: frozenset[int]) -> Brief:
         """All runs of a program by the caller's thread, where nothing else is under way."""
         assert self.has_turns
-        run = self._watched(Run(self, plan, np.zeros_like(self._numbers)), processes)
+        run = self._watched(Run(self, plan, np.zeros_like(self._numbers), is_brief=True), processes)
         return Brief(self, run, processes)
 
     def _watched(self, run: Run, processes: frozenset[int]) -> Run:
         with self._lock:
             self._active.add(run)
             gone = [(process, why) for process, why in self._gone.items() if process in processes]
+            absences = [each for process, each in self._absent.items() if process in processes and each.lasts]
         if gone:
             run.lose(*gone[0])
+        elif absences:
+            run.forgo(absences[0].error)
         return run
+
+    def give_up(self, process: int, error: DistributedError) -> None:
+        """One has been waited for in vain: what has been launched, or is before a user knows of it, gets the same error
+        at once, or each would wait for as long."""
+        with self._lock:
+            self._absent[process] = Absence(error, time.monotonic() + self.timeout)
+            queued = [run for run in self._active if run.will_await(process)]
+        for run in queued:
+            run.forgo(error)
 
     def wait(self, ticket: int) -> None:
         """Waits until it is a run's turn."""
@@ -155,11 +171,11 @@ class Processes:
         for run in active:
             run.lose(process, why)
 
-    def announce(self, others: Iterable[int], numbers: np.ndarray, text: str) -> None:
+    def announce(self, others: Iterable[int], numbers: np.ndarray, text: str, collective: int = 0) -> None:
         """Tells other processes that the runs of these numbers fail here."""
         for other in others:
             number = int(numbers[other])
-            message = header(text, run=number)
+            message = header(text, collective, run=number)
             self._announced.append(message)  # MPI may read it later
             tag = self._tags.of_run(self._tags.failure, number)
             self._announce(ctypes.addressof(message), self.communicator.ranks[other], tag)
@@ -167,14 +183,36 @@ class Processes:
     def leave(self) -> None:
         """Tells the others that this process takes part in no further run."""
         others = [k for k in range(len(self._numbers)) if k != self.process]
-        self.announce(others, self._numbers + np.uint64(1), f"process {self.process} has ended")
+        self.announce(others, self._numbers + np.uint64(1), f"process {self.process} has ended", ENDED)
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A process that has been waited for in vain, until a user has been told of it, or a time."""
+
+    error: DistributedError
+    end: float
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the process is not waited for."""
+        return not self.error.is_told and time.monotonic() < self.end
 
 
 class Run:
     """What native code is told of a run, and what it says of a failure."""
 
-    def __init__(self, processes: Processes, plan: Plan, numbers: np.ndarray, ticket: int | None = None):
+    def __init__(
+        self,
+        processes: Processes,
+        plan: Plan,
+        numbers: np.ndarray,
+        ticket: int | None = None,
+        *,
+        is_brief: bool = False,
+    ):
         self._processes, self._plan, self._numbers, self._ticket = processes, plan, numbers, ticket
+        self._is_brief, self._has_begun = is_brief, False
         self._theirs = ctypes.create_string_buffer(HEADER_BYTES)
         self._record = RUN.new(
             exchange=processes.address("exchange"),
@@ -185,11 +223,22 @@ class Run:
         )
         self.address = ctypes.addressof(self._record)
         self._lost = ""
+        self._forgone: DistributedError | None = None
+        self._conclusion: DistributedError | None = None
+        self._concluding = threading.Lock()  # by each device's thread
         self._is_stopped = threading.Lock()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """While no other run of the same device is under way; it has one turn at most."""
+        """While no other run of the same device is under way; once at most. Raises why it is not to begin."""
+        with self._turn():
+            self._has_begun = True
+            if self._forgone is not None:
+                raise self._forgone
+            yield
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
         ticket, self._ticket = self._ticket, None
         if ticket is None:
             yield
@@ -202,7 +251,7 @@ class Run:
 
     def skip(self) -> None:
         """Lets its turn pass, unless it has had it."""
-        with self.turn():
+        with self._turn():
             pass
 
     def _get(self, field: str) -> int:
@@ -215,6 +264,17 @@ class Run:
         """A process will not come, for some reason."""
         self._lost = f"process {process} {why}"
         self._end()
+
+    def will_await(self, process: int) -> bool:
+        """Whether it is yet to begin, as all that the caller's thread runs are time and again, and needs a process."""
+        return (self._is_brief or not self._has_begun) and process in self._plan.others
+
+    def forgo(self, error: DistributedError) -> None:
+        """Has it fail, instead of beginning, by the error of another run, which has waited for a process in vain that
+        it needs, too. What the caller's thread runs does not begin: the device's thread does it, or fails."""
+        self._forgone = error
+        if self._is_brief:
+            self._end()
 
     def stop(self, message: str) -> None:
         """Ends its waits, once, and tells the other processes why, unless they know."""
@@ -232,7 +292,7 @@ class Run:
         """The other processes, last the one that it waits for: MPI may be long in sending to it, if it is dead."""
         others = list(self._plan.others)
         if self._get("error"):
-            late = self._plan.exchanges[self._get("error_record")].peers[self._get("error_peer")]
+            _, late = self._awaited
             others.sort(key=lambda other: other == late)
         return others
 
@@ -250,15 +310,31 @@ class Run:
             return self._processes.label(self._their_field("program"), self._their_field("collective"))
         return ctypes.string_at(ctypes.addressof(self._theirs) + HEADER.size).decode("utf-8", "replace")
 
-    @property
-    def failure(self) -> DistributedError | None:
-        """What went wrong between processes, if anything did."""
+    def conclude(self) -> DistributedError | None:
+        """What went wrong between processes, if anything did. Other runs do not wait for who does not come."""
         error = self._get("error")
         if not error:
             return None
-        record, me = self._get("error_record"), self._processes.process
-        exchange = self._plan.exchanges[record]
-        site, other = exchange.site, exchange.peers[self._get("error_peer")]
+        with self._concluding:
+            if self._conclusion is None:
+                self._conclusion = self._failure(error)
+                _, other = self._awaited
+                if error == TIMED_OUT:
+                    self._processes.give_up(other, self._conclusion)
+                elif error == PEER_FAILED and self._their_field("collective") == ENDED:
+                    self._processes.lose(other, "has ended")
+            return self._conclusion
+
+    @property
+    def _awaited(self) -> tuple[Exchange, int]:
+        """What the error is about: an exchange, and which process did not do its part."""
+        exchange = self._plan.exchanges[self._get("error_record")]
+        return exchange, exchange.peers[self._get("error_peer")]
+
+    def _failure(self, error: int) -> DistributedError:
+        me = self._processes.process
+        exchange, other = self._awaited
+        site = exchange.site
         seconds = self._get("waited") / 1e9
         number = int(self._numbers[other])
         their_number = self._their_field("run")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xloom.errors import XloomError
+from xloom.errors import DistributedError, XloomError
 from xloom.hlo.shape import Shape
 from xloom.pjrt.boundary import checked
 from xloom.pjrt.enqueued import Enqueued
@@ -84,7 +84,11 @@ class Buffer:
 
     def to_host(self) -> np.ndarray:
         """A view of the array, once it is there, that cannot be written to. Raises what went wrong."""
-        value = self.ready.known()
+        try:
+            value = self.ready.known()
+        except DistributedError as error:
+            error.is_told = True
+            raise
         try:
             array = self.on_host(value)
         except XloomError:

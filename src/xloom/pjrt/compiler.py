@@ -229,15 +229,15 @@ class SpmdNative:
         """Runs it on one of the devices."""
         rendezvous = launch.rendezvous
         participant = rendezvous.participant(launch.replica, launch.partition)
-        try:
-            with rendezvous.exchange.turn() if rendezvous.exchange is not None else nullcontext():
+        with rendezvous.exchange.turn() if rendezvous.exchange is not None else nullcontext():
+            try:
                 return self._executable(*arguments, participant=participant, donated=launch.donated)
-        except BrokenRendezvous as error:
-            if rendezvous.exchange is not None:
-                rendezvous.exchange.keep(error.memory)
-                if (failure := rendezvous.exchange.failure) is not None:
-                    raise failure from None
-            raise EvaluationError(f"another device failed: {rendezvous.failure}", where=error.where) from None
+            except BrokenRendezvous as error:
+                if rendezvous.exchange is not None:
+                    rendezvous.exchange.keep(error.memory)
+                    if (failure := rendezvous.exchange.conclude()) is not None:
+                        raise failure from None
+                raise EvaluationError(f"another device failed: {rendezvous.failure}", where=error.where) from None
 
     def run_as(self, participant: np.ndarray, arguments: Sequence[np.ndarray]) -> Any:
         """The same as a participant of a run that has begun. Raises BrokenRendezvous if another one will not come."""

@@ -32,7 +32,7 @@ class BetweenProcesses:
 
     def failed(self) -> Exception:
         """What went wrong in the run that has just ended; tells the other processes."""
-        error = self.brief.run.failure
+        error = self.brief.run.conclude()
         assert error is not None
         self.rendezvous.fail(str(error))
         self.brief.end()

@@ -24,7 +24,7 @@ from xloom.pjrt.compiler import Launch, Native, Program, SpmdNative
 from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
 from xloom.pjrt.enqueued import Completion, Enqueued
-from xloom.pjrt.error import PjrtError, invalid
+from xloom.pjrt.error import PjrtError, code_of, invalid
 from xloom.pjrt.future import Future
 from xloom.pjrt.hand_over import HandOver
 from xloom.pjrt.memory_space import MemorySpace
@@ -259,9 +259,11 @@ class LoadedExecutable:
     def failed(self, error: BaseException) -> list[Results]:
         """What a run gives that has failed, on each of the devices."""
         failed = Future.failed(error)
+        # JAX asks at once how a run has ended, whoever of its users is to know of it
+        ended = Future.failed(PjrtError(code_of(error), str(error)))
         return [
             Results(
-                [Buffer(s, m, failed) for s, m in zip(self.executable.outputs, self._spaces[d], strict=True)], failed
+                [Buffer(s, m, failed) for s, m in zip(self.executable.outputs, self._spaces[d], strict=True)], ended
             )
             for d in self.devices
         ]

@@ -48,9 +48,8 @@ class Exchange(Protocol):
         """While no other run of the same device is under way, where they must follow each other."""
         ...
 
-    @property
-    def failure(self) -> Exception | None:
-        """What went wrong between processes, if anything did."""
+    def conclude(self) -> Exception | None:
+        """What went wrong between processes, if anything did; asked within the turn."""
         ...
 
     def keep(self, memory: Any) -> None:

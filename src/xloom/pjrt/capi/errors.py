@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from xloom.errors import DistributedError
 from xloom.pjrt.capi import guard
 from xloom.pjrt.capi.memory import Text, new, struct
 from xloom.pjrt.error import code_of
@@ -20,6 +21,8 @@ _FOR_EACH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_vo
 
 def new_error(error: BaseException) -> int:
     """The address of a PJRT_Error, which the caller destroys."""
+    if isinstance(error, DistributedError):
+        error.is_told = True
     return made(code_of(error), str(error) or type(error).__name__)
 
 
