@@ -35,6 +35,7 @@ COLLECTIVES = [
     "of_groups",
     "functional",
     "functional_of_the_host",
+    "one_is_not_at_the_barrier",
 ]
 WRAPPERS = [
     "data_parallel",

@@ -14,6 +14,7 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from copy import deepcopy
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -769,6 +770,20 @@ def one_dies_before_many():
 
 def one_ends_before_many():
     many_without(lambda: sys.exit(0))
+
+
+def one_is_not_at_the_barrier():
+    group = dist.new_group(timeout=timedelta(seconds=2))
+    assert isinstance(group, dist.ProcessGroup)
+    dist.barrier(group)
+    if not dist.get_rank():
+        try:
+            dist.barrier(group)
+        except DistributedError as error:
+            assert re.match(r"process 0 has waited [\d.]+ s for process 1 at barrier 2 of ", str(error)), error
+        else:
+            raise AssertionError("the other one has not come")
+    dist.barrier()
 
 
 def many_without(end: Callable[[], None]):

@@ -14,6 +14,7 @@ from torch.distributed import AllreduceOptions, ProcessGroup, ProcessGroupGloo, 
 from xloom.distributed.timeout import seconds
 from xloom.errors import DistributedError
 from xloom.torch.lazy.distributed.arguments import check_peer
+from xloom.torch.lazy.distributed.barriers import Barriers
 from xloom.torch.lazy.distributed.collectives import Group, Programs
 from xloom.torch.lazy.distributed.device_mesh import register_tensors
 from xloom.torch.lazy.distributed.joining import join
@@ -55,6 +56,7 @@ class XlaProcessGroup(ProcessGroup):
         """`members` are the numbers, among all processes, of those of the group."""
         super().__init__(rank, len(members))  # type: ignore[call-arg]
         self.gloo: Any = ProcessGroupGloo(PrefixStore("gloo/", store), rank, len(members), timeout=timeout)
+        self._barriers = Barriers(self.gloo, TorchStore(PrefixStore("xloom/", store).clone()), members)
         self._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, self.gloo)
         self._name = self._description = ""
         whole = torch.distributed.distributed_c10d.GroupMember.WORLD
@@ -206,7 +208,7 @@ class XlaProcessGroup(ProcessGroup):
     def barrier(self, opts: Any = None) -> Work:  # type: ignore[override]
         """Waits for what this process has started, then for the others."""
         device_module.synchronize()
-        return self.gloo.barrier()
+        return self._barriers.begin(opts)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:  # type: ignore[override]
         """The same, and says who does not come."""
