@@ -56,7 +56,8 @@ class XlaProcessGroup(ProcessGroup):
         """`members` are the numbers, among all processes, of those of the group."""
         super().__init__(rank, len(members))  # type: ignore[call-arg]
         self.gloo: Any = ProcessGroupGloo(PrefixStore("gloo/", store), rank, len(members), timeout=timeout)
-        self._barriers = Barriers(self.gloo, TorchStore(PrefixStore("xloom/", store).clone()), members)
+        own: Any = PrefixStore("xloom/", store)
+        self._barriers = Barriers(self.gloo, TorchStore(own.clone()), members)
         self._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, self.gloo)
         self._name = self._description = ""
         whole = torch.distributed.distributed_c10d.GroupMember.WORLD
