@@ -164,6 +164,8 @@ def test_instructions_know_their_python_lines():
         '"n"(callsite("f"("x.py":1:2 to :4) at callsite("g"("y.py":3:4) at "h"("z.py":9:1))))',
         'callsite(callsite("a"("a.py":1:1) at "b"("b.py":2:2)) at "c"("c.py":3:3))',
         'callsite("f"(unknown) at "g"("y.py":3:4))',
+        'callsite(unknown at callsite("a.py":1:2 at unknown))',
+        '"n"(callsite(unknown at "g"("y.py":3:4)))',
         '"n"(fused<"x">["a.py":1:2, "b.py":3:4])',
         '"q\\"uo\\5Cte\\C3\\A9"("\\C3\\A9.py":1:2)',
     ],

@@ -56,6 +56,7 @@ class Locations:
         op_name = ""
         if _kind(location) == "NameLoc":
             op_name, location = location.name_str, location.child_loc
+        location = _known(location)
         if _kind(location) == "FileLineColLoc":
             return self._at_place(op_name, location.filename, *_numbers(location))
         return Metadata(op_name=op_name, stack_frame_id=self._stack(location))
@@ -138,6 +139,16 @@ def _kind(location: Any) -> str:
     if kind not in _KINDS:
         raise _PrintedOnlyError
     return kind
+
+
+def _known(location: Any) -> Any:
+    """The side of a call whose other side is unknown, as where MLIR inlined a function that has no places."""
+    while _kind(location) == "CallSiteLoc":
+        callee, caller = location.callee, location.caller
+        if "UnknownLoc" not in (_kind(callee), _kind(caller)):
+            break
+        location = callee if _kind(caller) == "UnknownLoc" else caller
+    return location
 
 
 def _numbers(place: Any) -> tuple[int, int, int, int]:
