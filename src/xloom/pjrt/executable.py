@@ -260,7 +260,7 @@ class LoadedExecutable:
         """What a run gives that has failed, on each of the devices."""
         failed = Future.failed(error)
         # JAX asks at once how a run has ended, whoever of its users is to know of it
-        ended = Future.failed(PjrtError(code_of(error), str(error)))
+        ended = Future.failed(PjrtError(code_of(error), f"the run has failed: {error}", where=self.executable.name))
         return [
             Results(
                 [Buffer(s, m, failed) for s, m in zip(self.executable.outputs, self._spaces[d], strict=True)], ended
