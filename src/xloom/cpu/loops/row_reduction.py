@@ -445,8 +445,8 @@ def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> tup
     """Whether neighbours in memory belong to different results, or the rows that are reduced are short; and why."""
     loops = LoopBody([*stage.vars, *reductions[0].vars], stage.stores)
     extent = math.prod(v.size for v in reductions[0].vars)
-    few = 5 if extent >= MANY or cost_of([e for f in reductions for e in f.elements]) >= _DEAR else 8
-    wide = [v for v in stage.vars if v.size >= few]
+    dear = cost_of([e for f in reductions for e in f.elements]) >= _DEAR
+    wide = [v for v in stage.vars if v.size >= 8 or (v.size >= 5 and (dear or extent >= MANY))]
     if not wide:
         return False, "there are too few results for a vector"
     if _are_short(reductions):
