@@ -112,7 +112,7 @@ class DistributedError(XloomError):
     """Processes do not come together. Act: the message names the process, and what it was to do; see its own error."""
 
     is_told = False
-    """Whether it has left the runtime: somebody has asked for a result, and got this."""
+    """Whether it has left the runtime: a caller has asked for a result, and got this."""
 
 
 class BufferAssignmentError(XloomError):

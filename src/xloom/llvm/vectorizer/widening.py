@@ -102,9 +102,8 @@ def check_pure(i: Any) -> None:
             raise NotPlain
         for block in function.blocks:
             for inside in block.instructions[:-1]:
-                if not _is_of_table(inside):
-                    check_pure(inside)
-    elif not (i.opname in _OPERATORS or i.opname in _CASTS or isinstance(i, _OTHERS)):
+                check_pure(inside)
+    elif not (i.opname in _OPERATORS or i.opname in _CASTS or isinstance(i, _OTHERS) or _is_of_table(i)):
         raise NotPlain
 
 
@@ -126,8 +125,7 @@ def _work_of_call(function: ir.Function, bits: int) -> Work:
         raise NotPlain
     body = function.blocks[0].instructions[:-1]
     for i in body:
-        if not _is_of_table(i):
-            check_pure(i)
+        check_pure(i)
     inside = [work_of(i) for i in body]
     return Work(sum(w.cost for w in inside), max(bits, *(w.bits for w in inside)) if inside else bits)
 
