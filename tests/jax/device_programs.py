@@ -335,8 +335,7 @@ def terms_of_sums():
             inputs = jax.device_put(np.arange(3 * 16 * 4, dtype=np.float32).reshape(3, 16, 4), P(None, "x", None))
             assert (summed.lower(weight, inputs).compile().as_text() or "").count("all-reduce(") == 1
             found.append(np.asarray(summed(weight, inputs)))
-    # the sines' angles are hundreds: what rounding leaves of the last digit of one is a hundred times as much here
-    np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(*found, rtol=2e-5, atol=1e-4)
 
 
 def parts_as_terms():

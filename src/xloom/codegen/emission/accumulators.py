@@ -58,7 +58,7 @@ class Sum(Merging):
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
         """The sum or product of two states, which LLVM may associate in any order."""
         # without nsz, with which LLVM takes x - x for 0 where it is added, NaN or not
-        flags = ["reassoc"]
+        flags = ["reassoc", "contract"]
         if isinstance(state, Complex):
             if self.opcode == "add":
                 return Complex(*(b.fadd(s, o, flags=flags) for s, o in zip(state, other, strict=True)))
