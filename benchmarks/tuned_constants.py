@@ -327,6 +327,7 @@ TUNED = (
     Tuned("cpu.loops.row_reduction", "PARTS", "reduction/sum-all loops/mandelbrot"),
     Tuned("cpu.loops.row_reduction", "MANY", "own/sum-6-columns"),
     Tuned("cpu.loops.row_reduction", "_DEAR", "own/markov-7"),
+    Tuned("cpu.loops.row_reduction", "_IN_A_CHAIN", "own/markov-7", others=(1, 8)),
     Tuned("cpu.loops.lowering", "_FEW_CALLS", "own/markov-8", others=(1, 16)),
     Tuned("cpu.loops.short_rows", "WELL_KNOWN", "own/sum-short-rows", others=((1, 2, 4, 5),)),
     Tuned("cpu.loops.short_rows", "LEAST_VECTOR", "own/softmax-10 own/scale-rows-of-5"),

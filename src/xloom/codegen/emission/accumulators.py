@@ -11,11 +11,15 @@ from llvmlite import ir
 from xloom.codegen.loop_ir.nodes import Op, Reduction, walk
 from xloom.hlo.dtype import DType, f32, s16, s32, s64
 from xloom.llvm import types
+from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
 from xloom.llvm.scalar import complex_math, conversion
 from xloom.llvm.scalar.ordered_bits import bits_of, key_of
 from xloom.llvm.types import I1, Complex, Value
+
+_ANY_ORDER = "reassoc"
+"""Without nsz, with which LLVM takes x - x for 0 where it is added, NaN or not."""
 
 
 class Representation:
@@ -42,6 +46,10 @@ class Merging(Representation):
         """Both in one, as they are encoded."""
         raise NotImplementedError
 
+    def with_element(self, b: ir.IRBuilder, state: Value, element: Value) -> Value:
+        """A state with one more element, encoded."""
+        return self.merged(b, state, element)
+
 
 class Sum(Merging):
     """Sums or products of floats; those of narrow floats in f32, so that they round once."""
@@ -56,14 +64,25 @@ class Sum(Merging):
         return conversion.rounded_result(b, state, self.dtype)
 
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
-        """The sum or product of two states, which LLVM may associate in any order."""
-        # without nsz, with which LLVM takes x - x for 0 where it is added, NaN or not
-        flags = ["reassoc", "contract"]
+        """The sum or product of two states, which LLVM may associate in any order but where places are known."""
+        return self._together(b, state, other, [] if _is_alone(b) else [_ANY_ORDER])
+
+    def with_element(self, b: ir.IRBuilder, state: Value, element: Value) -> Value:
+        """A state with one more element, of which a product need not be rounded for itself."""
+        # states are not: LLVM would make one chain of sums that do not wait for one another
+        return self._together(b, state, element, ["contract"] if _is_alone(b) else [_ANY_ORDER, "contract"])
+
+    def _together(self, b: ir.IRBuilder, state: Value, other: Value, flags: Sequence[str]) -> Value:
         if isinstance(state, Complex):
             if self.opcode == "add":
                 return Complex(*(b.fadd(s, o, flags=flags) for s, o in zip(state, other, strict=True)))
             return complex_math.BINARY["multiply"](b, state, other)
         return (b.fadd if self.opcode == "add" else b.fmul)(state, other, flags=flags)
+
+
+def _is_alone(b: ir.IRBuilder) -> bool:
+    """True where additions stand one by one in the order in which they are best done."""
+    return isinstance(b, FoldingBuilder) and b.is_alone
 
 
 class Extremum(Merging):

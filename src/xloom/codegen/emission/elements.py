@@ -357,7 +357,7 @@ class ElementEmitter:
             (accumulator,), (element,) = state, reduction.elements
             read = self._wider if isinstance(representation, Sum) else self._value
             value = representation.encoded(self.b, (yield read(element)))
-            accumulator.set(representation.merged(self.b, accumulator.get(), value))
+            accumulator.set(representation.with_element(self.b, accumulator.get(), value))
             return
         yield self._accumulate(reduction, state, reduction.in_order or reduction.bodies)
 

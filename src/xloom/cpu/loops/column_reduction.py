@@ -265,7 +265,7 @@ class ColumnReduction:
         self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value, together: int
     ) -> None:
         name = self.rows[-1].name
-        step = self._summed if are_sums(self.reductions) else self._in_registers
+        step = self._summed if together > 1 and are_sums(self.reductions) else self._in_registers
         with (
             loop(elements.b, begin, end, together, name=name, hints=VECTOR_ONLY) as row,
             elements.scope(),
@@ -278,7 +278,8 @@ class ColumnReduction:
         """Sums of a step are added to each other first: the error grows with the number of steps."""
         taken: list[dict[int, list[Accumulator]]] = []
         for k in range(together):
-            taken.append(self._started(elements, elements.identity_values))
+            if k % 2 == 0:  # a product is added to the one before with one rounding
+                taken.append(self._started(elements, elements.identity_values))
             self._row(elements, taken[-1], row, lane, k)
         while len(taken) > 1:
             for some, other in zip(taken[::2], taken[1::2], strict=False):  # the last may stay for the next time

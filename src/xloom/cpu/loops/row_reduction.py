@@ -48,6 +48,8 @@ MANY = 4096
 """Elements of each result that are worth lanes of fewer results than make a vector."""
 _DEAR = 12
 """Additions that an element costs which are, too."""
+_IN_A_CHAIN = 3
+"""Terms that are added one after another, in registers; of more, every other one is, so that fewer wait."""
 
 States = Mapping[int, Sequence[Accumulator]]
 """The accumulators of each reduction, by its identity."""
@@ -110,9 +112,18 @@ class RowReduction:
         with self.phases.phase([], cost * extent) as elements:
             for _ in known_places(elements, self.stage.vars):
                 state = self._started(elements)
-                for _ in known_places(elements, loops):
-                    self._accumulate(elements, [_Row({}, state)])
+                chains = [state]
+                if math.prod(v.size for v in loops) > _IN_A_CHAIN and are_sums(self.reductions):
+                    chains.append(self._started(elements, identity_value=True))
+                for place, _ in enumerate(known_places(elements, loops)):
+                    self._accumulate(elements, [_Row({}, chains[place % len(chains)])])
+                for other in chains[1:]:
+                    self._combine(elements, state, other)
                 self._results(elements, state)
+
+    def _combine(self, elements: Elements, state: States, other: States) -> None:
+        for reduction in self.reductions:
+            elements.combine(reduction, state[id(reduction)], [a.get() for a in other[id(reduction)]])
 
     def _is_streamed(self, cost: int) -> bool:
         """True where rows are long and cheap, and of an array that no cache holds."""
@@ -320,9 +331,7 @@ class RowReduction:
         parts = [_Row(row.place, self._started(elements, identity_value=True)) for row in rows]
         yield parts
         for row, part in zip(rows, parts, strict=True):
-            for reduction in self.reductions:
-                values = [a.get() for a in part.states[id(reduction)]]
-                elements.combine(reduction, row.states[id(reduction)], values)
+            self._combine(elements, row.states, part.states)
 
     def _results(self, elements: Elements, state: States) -> None:
         for store in self.stage.stores:
