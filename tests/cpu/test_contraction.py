@@ -74,3 +74,21 @@ def test_a_difference_of_equal_numbers_is_zero(dtype):
     below, off = (np.asarray(a) for a in xl.compile(module)(x, x * x))
     assert np.count_nonzero(below == 0) == 1
     assert not np.any(off)
+
+
+@pytest.mark.parametrize(("shape", "dimension"), [("1000,2", 1), ("2,1000", 0)])
+def test_a_sum_of_products_rounds_one_of_two(shape: str, dimension: int):
+    module = xl.parse(f"""HloModule m
+        added {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+        ENTRY e {{
+          x = f32[{shape}] parameter(0)
+          y = f32[{shape}] parameter(1)
+          p = f32[{shape}] multiply(x, y)
+          zero = f32[] constant(0)
+          ROOT r = f32[1000] reduce(p, zero), dimensions={{{dimension}}}, to_apply=added
+        }}""")
+    total = np.asarray(xl.compile(module)(np.stack([X, Z], dimension), np.stack([Y, W], dimension)))
+    first, second = X.astype(np.float64) * Y, Z.astype(np.float64) * W
+    once = [(first + Z * W).astype(np.float32), (X * Y + second).astype(np.float32)]
+    assert np.all((total == once[0]) | (total == once[1]))
+    assert np.any(total != X * Y + Z * W)
