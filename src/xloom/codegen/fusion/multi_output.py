@@ -33,7 +33,7 @@ LEAST_ROWS = 8
 SHORTEST_ROW = 64
 ROW_BYTES = 1 << 18
 """Rows that are done stage by stage: at least so many, at least so long, of at most so many bytes."""
-
+_NOTHING_SHARED = "they share nothing that they read"
 
 Refusals = dict[tuple[Instruction, Instruction], str]
 """Why the second instruction is not in the loop nest of the first."""
@@ -66,11 +66,13 @@ def _fuse_or_append(thunks: list[Thunk], group: FusionGroup, fusion: Fusion, ref
         between: set[Instruction] = set()  # made by thunks after the candidate
         for k in range(len(thunks) - 1, max(-1, len(thunks) - 1 - WINDOW), -1):
             thunk = thunks[k]
-            made = set(thunk.roots) if isinstance(thunk, FusionGroup) else {thunk}
+            made = thunk.made if isinstance(thunk, FusionGroup) else {thunk}
             if isinstance(thunk, FusionGroup):
-                waits = reads & between
-                if waits:
-                    joined: FusionGroup | str = _waiting(waits)
+                joined: FusionGroup | str = _NOTHING_SHARED
+                if made.isdisjoint(reads) and thunk.reads.isdisjoint(reads):
+                    pass
+                elif waits := reads & between:
+                    joined = _waiting(waits)
                 elif any(together.get(other) is not together.get(root) for other in thunk.roots):
                     joined = "one of them is of an expression that was cut, with another that shares what is costly"
                 else:
@@ -92,10 +94,10 @@ def _absorb(thunks: list[Thunk], at: int, stored: set[Instruction]) -> None:
         return
     for k in range(at - 1, max(-1, at - 1 - WINDOW), -1):
         thunk = thunks[k]
-        if not isinstance(thunk, FusionGroup) or not group.reads & set(thunk.roots):
+        if not isinstance(thunk, FusionGroup) or not group.reads & thunk.made:
             continue
         roots = [*thunk.roots, *group.roots]
-        waits = any(reads_of(s) & set(thunk.roots) for s in thunks[k + 1 : at])
+        waits = any(reads_of(s) & thunk.made for s in thunks[k + 1 : at])
         if waits or len(roots) > ROOTS or any(r.opcode == "dynamic-update-slice" for r in roots):
             continue
         joined = _grouped([*thunk.stages, *group.stages], group.rank, stored) if _fits_rows(roots, group.rank) else ""
@@ -112,8 +114,8 @@ def _joined(thunk: FusionGroup, single: FusionGroup, stored: set[Instruction]) -
         return f"a loop nest stores {ROOTS} arrays at most"
     if any(r.opcode == "dynamic-update-slice" for r in thunk.roots):
         return "a dynamic-update-slice has a loop nest of its own"
-    produced = bool(reads & set(thunk.roots))
-    reason = "they share nothing that they read"
+    produced = bool(reads & thunk.made)
+    reason = _NOTHING_SHARED
     if produced or _shares(thunk, reads):
         reason = "their loops are different"
         last = thunk.stages[-1]

@@ -59,6 +59,11 @@ class FusionGroup:
         return [root for stage in self.stages for root in stage]
 
     @cached_property
+    def made(self) -> set[Instruction]:
+        """The same, as a set."""
+        return set(self.roots)
+
+    @cached_property
     def nest(self) -> LoopNest:
         """The loops of all that it makes."""
         return nest_for(self.stages, self.inlined, self.rank)
