@@ -335,3 +335,19 @@ def test_one_angle_gives_what_a_vector_of_them_does(opcode, dtype):
     )
     got = np.array([np.asarray(one(value))[()] for value in x], dtype)
     np.testing.assert_array_equal(got.view(f"u{got.itemsize}"), np.asarray(many(x)).view(f"u{got.itemsize}"))
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("exponent", [-1.0, -0.5, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0])
+def test_powers_of_known_exponents(dtype, exponent):
+    name = KINDS[np.dtype(dtype)][0]
+    module = xl.parse(f"""HloModule m
+    ENTRY e {{
+      x = {name}[{(x := arguments(dtype)).size}] parameter(0)
+      c = {name}[] constant({exponent})
+      cs = {name}[{x.size}] broadcast(c), dimensions={{}}
+      ROOT p = {name}[{x.size}] power(x, cs)
+    }}""")
+    wide = np.float64 if dtype == np.float32 else np.longdouble
+    got = np.asarray(xl.compile(module)(x))
+    check(f"power to {exponent}", [x], got, np.power(x.astype(wide), np.full(x.shape, exponent, wide)), 1.5)

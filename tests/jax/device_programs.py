@@ -332,7 +332,8 @@ def terms_of_sums():
                 return jax.sharding.reshard(lax.scan(step, start, inputs)[0], P())
 
             weight = jax.device_put(X[:4], P(reduced=frozenset("x")))
-            numbers = np.arange(3 * 16 * 4, dtype=np.float32).reshape(3, 16, 4) / 256  # angles of which no digit is lost
+            # angles of which no digit is lost
+            numbers = np.arange(3 * 16 * 4, dtype=np.float32).reshape(3, 16, 4) / 256
             inputs = jax.device_put(numbers, P(None, "x", None))
             assert (summed.lower(weight, inputs).compile().as_text() or "").count("all-reduce(") == 1
             found.append(np.asarray(summed(weight, inputs)))

@@ -20,7 +20,7 @@ from xloom.llvm.math.exponential import exp, expm1, logistic
 from xloom.llvm.math.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
 from xloom.llvm.math.inverse_trigonometric import acos, asin, atan, atan2
 from xloom.llvm.math.logarithm import log, log1p, log1p_of_fraction
-from xloom.llvm.math.power import cbrt, pow, rsqrt, sqrt
+from xloom.llvm.math.power import cbrt, pow, pow_of_known_exponent, rsqrt, sqrt
 from xloom.llvm.math.remainder import fmod
 from xloom.llvm.math.scalar import Scalar
 from xloom.llvm.math.trigonometric import SMALL_ANGLES, cos, sin, tan
@@ -67,6 +67,10 @@ def call(b: ir.IRBuilder, opcode: str, *args: Any, is_narrow: bool = False) -> i
     form = "narrow" if is_narrow else _format(kind)
     if isinstance(b, FoldingBuilder) and b.is_alone and opcode in SMALL_ANGLES:
         return b.call(_function(b.module, f"xloom.{opcode}.{form}.alone", kind, 1, partial(_alone, opcode)), args)
+    if opcode == "power" and isinstance(args[1], ir.Constant):
+        write = pow_of_known_exponent(args[1].constant)
+        if write is not None:
+            return b.call(_function(b.module, f"xloom.power.{form}.{args[1].constant}", kind, 1, write), args[:1])
     write = (NARROW if is_narrow else FUNCTIONS)[opcode]
     return b.call(_function(b.module, f"xloom.{opcode}.{form}", kind, len(args), write), args)
 

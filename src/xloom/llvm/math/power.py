@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
 
 from xloom.llvm.math import logarithm
 from xloom.llvm.math.compensated import product, sum_ordered
@@ -79,6 +81,30 @@ def pow(x: Scalar, y: Scalar) -> Scalar:
     odd = integral & ~half.rint().equals(half)
     result = magnitude.copysign(select(odd, x, x.constant(1.0)))
     return select((x < 0.0) & (x > -math.inf) & ~integral, math.nan, result)
+
+
+def _root(x: Scalar) -> Scalar:
+    """x^0.5, which is not the square root: it is +0 of -0, and infinite of -inf."""
+    return select(x.equals(-math.inf), math.inf, x.sqrt() + 0.0)
+
+
+# no more exponents below -1: inverses of products are wrong where these overflow, and products of inverses to 2 units
+_OF_KNOWN_EXPONENTS: dict[float, Callable[[Scalar], Scalar]] = {
+    -1.0: lambda x: 1.0 / x,
+    -0.5: lambda x: 1.0 / _root(x),
+    0.25: lambda x: _root(x).sqrt(),
+    0.5: _root,
+    1.0: lambda x: x,
+    1.5: lambda x: x.abs() * _root(x),
+    2.0: lambda x: x * x,
+    3.0: lambda x: x * x * x,
+}
+
+
+def pow_of_known_exponent(exponent: float) -> Callable[..., ir.Value] | None:
+    """x^exponent of x with the special cases of C, where products and roots take less than `pow`."""
+    formula = _OF_KNOWN_EXPONENTS.get(exponent)
+    return emitter(formula) if formula is not None else None
 
 
 def _power_f32(tail: Sequence[float], size: Scalar, y: Scalar) -> Scalar:
