@@ -32,7 +32,7 @@ from xloom.torch.graph_memory import read_from_owners
 from xloom.torch.graph_on_gpu import device_of
 from xloom.torch.running_statistics import only_written
 from xloom.torch.unread_streams import forget_current_stream
-from xloom.torch.written_arguments import views_of_arguments
+from xloom.torch.written_arguments import in_place, views_of_arguments
 
 
 def compile_graph(
@@ -71,7 +71,7 @@ def _prepared(translated: Translated, weights: Sequence[int], passes: str) -> Tr
     if passes:
         translated = replace(translated, module=translated.module.clone(""))
         run_passes(translated.module, f"cse,dce,{passes}")
-    return frozen(translated, weights)
+    return in_place(frozen(translated, weights))
 
 
 def compile_forward(graph: GraphModule, arguments: Sequence[Any], *, views: bool = False, passes: str = "") -> Any:
@@ -192,6 +192,7 @@ def backend(
     if _on_device(graph):
         return aot_autograd(fw_compiler=recorded, partition_fn=default_partition)(graph, arguments)
     forget_current_stream(graph)
+    is_symbolic = any(map(_is_symbolic, arguments))
     compiled = aot_autograd(
         fw_compiler=partial(compile_forward, passes=passes),
         inference_compiler=partial(compile_inference, passes=passes)
@@ -200,7 +201,8 @@ def backend(
         bw_compiler=partial(compile_graph, passes=passes),
         partition_fn=partitioned,
         decompositions=decompositions(),
+        keep_inference_input_mutations=not is_symbolic,  # what is written lies in arguments, which have one size
     )
     # of symbolic sizes torch's Python code alone, which takes these operators apart, makes one graph
-    with nullcontext() if any(map(_is_symbolic, arguments)) else whole_operators():
+    with nullcontext() if is_symbolic else whole_operators():
         return compiled(graph, arguments)

@@ -47,15 +47,18 @@ class CompiledGraph:
             self._call_at = on_faster_threads(self._executable)
         self._pool = MemoryPool()
         shapes = leaf_shapes(translated.module.entry.root.shape)
+        self._written = translated.written
+        shapes = shapes[: len(shapes) - len(self._written)]
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
         self._arguments = translated.arguments
+        self._parameter_of = {argument: k for k, argument in enumerate(translated.arguments)}
         self._stretches = translated.stretches
         self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
         count = len(translated.module.entry.parameters)
         self._pack_arguments = struct.Struct(f"{max(1, count)}Q").pack
-        self._pack_results = struct.Struct(f"{max(1, len(shapes))}Q").pack
+        self._pack_results = struct.Struct(f"{max(1, len(shapes) + len(self._written))}Q").pack
         self._pad_arguments = [0] * (count == 0)
-        self._pad_results = [0] * (not shapes)
+        self._pad_results = [0] * (not shapes and not self._written)
         self._permuted = [(k, inverse(order)) for k, order in translated.orders.items()]
         self._assertions = translated.assertions
         self._sources = translated.sources
@@ -84,7 +87,7 @@ class CompiledGraph:
             or self._same
             or translated.held
             or translated.needs_key
-            or 0 in (count, len(shapes))
+            or 0 in (count, len(shapes) + len(self._written))
         )
         if self._is_plain:  # whose results are made as they are to lie
             for k, order in self._permuted:
@@ -106,15 +109,19 @@ class CompiledGraph:
         if self._kept is not None:
             tensors += self._kept([arguments[s] if isinstance(s, int) else s for s in self._sources])
         results = [] if self._on_gpu is not None else [make() for make in self._makers]
+        written = [self._place_of(argument, arguments, tensors) for argument in self._written]
         if self._on_gpu is not None:
             results = self._on_gpu([t.to(self._on_gpu.device) for t in tensors])
+            written = results[len(results) - len(written) :]
+            del results[len(results) - len(written) :]
         elif self._has_calls:
-            self._executable.call_into([*map(as_array, tensors)], [*map(as_array, results)])
+            self._executable.call_into([*map(as_array, tensors)], [*map(as_array, (*results, *written))])
         else:
             self._call_at(
                 self._pack_arguments(*[t.data_ptr() for t in tensors], *self._pad_arguments),
-                self._pack_results(*[t.data_ptr() for t in results], *self._pad_results),
+                self._pack_results(*[t.data_ptr() for t in (*results, *written)], *self._pad_results),
             )
+        self._write(arguments, written)
         for message in reversed(self._assertions):
             if not results.pop().item():
                 raise RuntimeError(message)
@@ -139,11 +146,27 @@ class CompiledGraph:
         tensors = [arguments[k] for k in self._arguments]
         tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
         results = [make() for make in self._makers]
+        written = [self._place_of(argument, arguments, tensors) for argument in self._written]
         self._call_at(
             self._pack_arguments(*[t.data_ptr() for t in tensors]),
-            self._pack_results(*[t.data_ptr() for t in results]),
+            self._pack_results(*[t.data_ptr() for t in (*results, *written)]),
         )
+        self._write(arguments, written)
         return results
+
+    def _place_of(self, argument: int, arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Where the program makes an argument's new value: where it reads the old one, if it does."""
+        parameter = self._parameter_of.get(argument)
+        if parameter is not None:
+            return tensors[parameter]
+        tensor = arguments[argument]
+        return tensor if tensor.is_contiguous() else torch.empty(tensor.shape, dtype=tensor.dtype)
+
+    def _write(self, arguments: Sequence[Any], written: Sequence[torch.Tensor]) -> None:
+        """Brings new values to arguments that do not lie in memory as the program's do."""
+        for argument, value in zip(self._written, written, strict=True):
+            if value is not arguments[argument]:
+                arguments[argument].copy_(value)
 
 
 def _maker(

@@ -31,6 +31,7 @@ _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _ASSERTS = torch.ops.aten._assert_async.msg
 _ASSERTS_OF_SIZES = torch.ops.aten._assert_scalar.default
 _ASSERTS_METADATA = torch.ops.aten._assert_tensor_metadata.default
+_WRITES = torch.ops.aten.copy_.default
 _OF_DYNAMO = "graphs are those of torch.compile or torch.export, after AOTAutograd"
 
 INLINED = 1024
@@ -59,7 +60,9 @@ class Translated:
     is_tuple: bool = True
     """Whether the graph returns several values."""
     assertions: list[str] = field(default_factory=list)
-    """What to say where one of the program's last leaves is false."""
+    """What to say where one of the leaves after these is false."""
+    written: list[int] = field(default_factory=list)
+    """The graph's arguments whose new values are the program's last leaves, in order."""
     weights: Module | None = None
     """What makes the program's last arguments, of weights alone."""
     sources: list[int | torch.Tensor] = field(default_factory=list)
@@ -122,6 +125,7 @@ class _Translator:
         self.values: dict[Node, Any] = {}
         self.memories: dict[Node, Memory] = {}
         self.parameter_of: dict[Instruction, int] = {}
+        self.written: dict[Node, Instruction] = {}
         self.translated = Translated(self.builder._module)
         self.key: Instruction | None = None
         self.may_draw = False
@@ -207,10 +211,21 @@ class _Translator:
             return None
         if node.target is _ASSERTS_METADATA:  # of dtypes, which are what they were when it was traced
             return None
+        if node.target is _WRITES and node.args[0] in self.numbers:
+            return self._write(node)
         if node.target is _WITH_EFFECTS:  # order is that of the program: the token is nothing
             _, target, *args = node.args
             return [None, *as_list(self._lowered(node, target, self._value(args), self._value(node.kwargs)))]
         return self._lowered(node, node.target, self._value(node.args), self._value(node.kwargs))
+
+    def _write(self, node: Node) -> Instruction:
+        """What AOTAutograd puts last: an argument's new value, which nothing reads before the graph is done."""
+        argument, value = node.args[:2]
+        assert isinstance(argument, Node)
+        shape = self._value(argument).shape
+        new = self.g.expand(self.g.cast(self._value(value), shape.dtype), shape.dims)
+        self.written[argument] = new
+        return new
 
     def _lowered(self, node: Node, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten.sym_size.int:
@@ -287,6 +302,8 @@ class _Translator:
                 self.translated.results.append(shared[number])
             elif isinstance(result, Node) and result in self.numbers and not isinstance(value, Instruction):
                 self.translated.results.append(Given(self.numbers[result]))
+            elif isinstance(result, Node) and result.target is _WRITES and result.args[0] in self.written:
+                self.translated.results.append(Given(self.numbers[result.args[0]]))  # type: ignore[index]
             elif not isinstance(value, Instruction):
                 self.translated.results.append(Given(None, value))
             elif value in self.parameter_of and _is_argument(result):
@@ -304,8 +321,10 @@ class _Translator:
                     value = self.g.permute(value, order)
                 outputs.append(value)
         outputs += bases
+        self.translated.written = [self.numbers[argument] for argument in self.written]
         self.translated.assertions = [message for _, message in self.asserted]
-        self.builder.build(self.builder.tuple(*outputs, *[holds for holds, _ in self.asserted]))
+        conditions = [holds for holds, _ in self.asserted]
+        self.builder.build(self.builder.tuple(*outputs, *conditions, *self.written.values()))
         return self.translated
 
     def _bases(self, results: Sequence[Any]) -> tuple[list[Instruction], dict[int, AliasedResult]]:

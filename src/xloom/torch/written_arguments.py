@@ -1,19 +1,37 @@
-"""Results that are views of arguments that the graph writes: views of the arguments, whose memory has the new values.
+"""Arguments that a graph writes: their new values are made in their memory; results that are views of them.
 
-AOTAutograd copies new values into arguments, and where sizes are symbolic makes the user's views by strides and by
-the place in memory that a result has. In the memory of a new value that is another place.
+Where sizes are symbolic, AOTAutograd copies new values into arguments, and makes the user's views by strides and by
+the place in memory that a result has. In the memory of a new value that is another place: so these are views of the
+arguments, whose memory has the new values.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch.fx import GraphModule, Node
 
+from xloom.hlo.module import InputOutputAlias
+from xloom.torch.fx_graph import Translated
 from xloom.torch.graph_memory import STRIDED, viewed
 
 _OF_ARGUMENT = (OutputType.alias_of_input, OutputType.is_input)
+
+
+def in_place(translated: Translated) -> Translated:
+    """The graph, whose program may make new values of arguments where the old ones lie."""
+    if not translated.written:
+        return translated
+    module = translated.module.clone("")
+    first = len(module.entry.root.shape.elements) - len(translated.written)
+    module.config.input_output_alias = [
+        InputOutputAlias((first + k,), translated.arguments.index(argument), ())
+        for k, argument in enumerate(translated.written)
+        if argument in translated.arguments
+    ]
+    return replace(translated, module=module)
 
 
 def views_of_arguments(graph: GraphModule, metadata: Any) -> None:
