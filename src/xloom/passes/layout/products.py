@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import array_shape
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -31,6 +34,40 @@ def _transposed_operand(i: Instruction, rw: Rewriter) -> Instruction | None:
             attrs |= {kind: tuple(x["dimensions"][d] for d in i[kind]) for kind in kinds}
             operands[k] = x.operands[0]
     return None if operands == list(i.operands) else rw.make("dot", i.shape, operands, **attrs)
+
+
+# reshape(transpose(x, p)) == transpose(reshape(x), q); read by products alone, where it merges what lies together in x
+@rule("reshape")
+def _merged_operand(i: Instruction, rw: Rewriter) -> Instruction | None:
+    moved = i.operands[0]
+    if moved.opcode != "transpose" or i.is_root or any(user.opcode != "dot" for user in i.users):
+        return None
+    merged = _merged(moved.shape.dims, i.shape.dims)
+    if merged is None:
+        return None
+    x, p = moved.operands[0], moved["dimensions"]
+    sources = [[p[d] for d in group if x.shape.dims[p[d]] != 1] for group in merged]
+    if any(group != list(range(group[0], group[0] + len(group))) for group in sources if group):
+        return None
+    # what has one element may be anywhere
+    order = sorted(range(len(sources)), key=lambda d: sources[d][0] if sources[d] else -1)
+    together = rw.make("reshape", array_shape(x.shape.dtype, [i.shape.dims[d] for d in order]), [x])
+    return rw.make("transpose", i.shape, [together], dimensions=tuple(order.index(d) for d in range(len(order))))
+
+
+def _merged(dims: Sequence[int], into: Sequence[int]) -> list[range] | None:
+    """The dimensions that each dimension of a reshape is made of; None where one is split."""
+    groups, first = [], 0
+    for size in into:
+        last, product = first, 1
+        while last < len(dims) and (product < size or dims[last] == 1):
+            product *= dims[last]
+            last += 1
+        if product != size:
+            return None
+        groups.append(range(first, last))
+        first = last
+    return groups
 
 
 # transpose(dot(x, y)) == dot(y, x); where it exchanges their own dimensions
