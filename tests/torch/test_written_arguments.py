@@ -1,0 +1,83 @@
+"""Graphs that write their arguments: new values are made where the old ones lie, which the program may still need."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from xloom.torch import compiled_graph
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+X, Y = torch.rand(40, 40, generator=torch.Generator().manual_seed(0)), torch.arange(1600.0).reshape(40, 40)
+
+
+def swapped(x, y):
+    old = x.clone()
+    x.copy_(y)
+    y.copy_(old)
+    return x - y
+
+
+def returned_as_it_was(x, y):
+    old = x.clone()
+    x.add_(y)
+    return old, x[3], x.sum()
+
+
+def put_in(x, y):
+    x[3:5] = y[:2]
+    x.index_copy_(1, torch.tensor([7]), y[:, 1:2])
+    return x @ y
+
+
+PROGRAMS: dict[str, Callable] = {
+    "sum": lambda x, y: x.add_(y),
+    "reversed": lambda x, y: x.copy_(x.flip(0)),
+    "product": lambda x, y: x.copy_(x @ y),
+    "unread": lambda x, y: x.zero_(),
+    "scan": lambda x, y: x.copy_(x.cumsum(0))[::2],
+    "row-to-all": lambda x, y: x.copy_(x[0].expand(40, 40)),
+    "both": lambda x, y: (x.add_(y), y.mul_(x)),
+    "swapped": swapped,
+    "returned": returned_as_it_was,
+    "put-in": put_in,
+}
+ORDERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "row-major": torch.clone,
+    "column-major": lambda t: t.t().clone().t(),
+    "strided": lambda t: torch.cat([t, t])[::2],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_values(program: str, order: str):
+    function, place = PROGRAMS[program], ORDERS[order]
+    theirs, ours = [place(X), Y.clone()], [place(X), Y.clone()]
+    compiled = torch.compile(function, backend="xloom", fullgraph=True)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(compiled(*ours), function(*theirs))
+            torch.testing.assert_close(ours, theirs)
+    assert [t._version > 0 for t in ours] == [t._version > 0 for t in theirs]
+
+
+def test_new_values_have_the_old_ones_memory(monkeypatch: pytest.MonkeyPatch):
+    programs = []
+    made = compiled_graph.CompiledGraph.__init__
+
+    def kept(self, translated, **options):
+        programs.append(translated)
+        made(self, translated, **options)
+
+    monkeypatch.setattr(compiled_graph.CompiledGraph, "__init__", kept)
+    weights = [torch.nn.Parameter(torch.ones(30, 30)) for _ in range(3)]
+    optimizer = torch.optim.SGD(weights, lr=0.1, momentum=0.9)
+    for weight in weights:
+        weight.grad = torch.ones(30, 30)
+    optimizer.step()
+    torch.compile(optimizer.step, backend="xloom")()
+    (translated,) = programs
+    assert len(translated.written) == len(translated.module.config.input_output_alias) == 6
+    assert len(translated.module.entry.root.shape.elements) == 6
+    torch.testing.assert_close(weights[0].detach(), torch.full((30, 30), 1 - 0.1 - 0.19))
