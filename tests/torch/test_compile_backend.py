@@ -203,6 +203,16 @@ def test_results_have_the_strides_of_eager_mode():
                 torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("function", [lambda x, y: x.mT @ y, lambda x, y: torch.einsum("bij,bik->bkj", x, y)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_have_the_strides_of_eager_mode(function, dynamic):
+    arguments = [torch.randn(2, 3, n, requires_grad=True) for n in (4, 5)]
+    compiled = torch.compile(function, backend="xloom", dynamic=dynamic)
+    theirs, ours = [torch.autograd.grad(f(*arguments).square().sum(), arguments) for f in (function, compiled)]
+    assert [each.stride() for each in ours] == [each.stride() for each in theirs]
+    torch.testing.assert_close(ours, theirs)
+
+
 MEMORY = {
     "of a result": lambda x: (x * 2).as_strided((2, 3), (1, 2)),
     "of a part": lambda x: (x + 1)[1:].as_strided((2, 2), (1, 3)),

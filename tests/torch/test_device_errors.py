@@ -58,6 +58,12 @@ WRONG = {
     ),
     "bounds in the wrong order": lambda d: torch.empty(7, 1, device=d).uniform_(3, 1),
     "boundaries": lambda d: torch.bucketize(torch.ones(2, device=d), torch.ones(2, 2, device=d)),
+    "difference of booleans, in place": lambda d: torch.ones(2, dtype=torch.bool, device=d).sub_(
+        torch.ones(2, dtype=torch.bool, device=d)
+    ),
+    "a boolean less a number": lambda d: torch.ones(2, dtype=torch.bool, device=d) - 1,
+    "bits of floats": lambda d: torch.ones(2, device=d) << 1,
+    "divisors of floats": lambda d: torch.gcd(torch.ones(2, device=d), torch.ones(2, device=d)),
     "floor of complex numbers": lambda d: torch.floor(torch.ones(2, dtype=torch.complex64, device=d)),
     "weights of another type": lambda d: torch.nn.functional.embedding_bag(
         torch.zeros(1, 2).long().to(d),
@@ -129,6 +135,11 @@ BYTES = torch.ones(2, 3, dtype=torch.int8)
         (lambda d, v: BYTES.to(d) % v, 2, 0),
         (lambda d, v: torch.nn.functional.pad(BYTES.to(d), (1, 1), value=v), 2, 300),
         (lambda d, v: BYTES.to(d).new_full((2,), v), 2, 300),
+        (lambda d, v: BYTES.to(d).add_(BYTES.to(d), alpha=v), 2, 300),
+        (lambda d, v: torch.sub(BYTES.to(d), BYTES.to(d), alpha=v), 2, True),
+        (lambda d, v: torch.addmm(BYTES.to(d), BYTES.to(d)[:, :2], BYTES.to(d), beta=v), 2, 300),
+        (lambda d, v: BYTES.to(d) // v, 2, 0),
+        (lambda d, v: torch.div(BYTES.to(d), v, rounding_mode="floor"), 2, 256),
         (lambda d, v: BYTES.to(d).half().fill_(v), 2, 70000),
         (lambda d, v: torch.full((2, 3), v, dtype=torch.bfloat16, device=d), 2.0, 1e39),
     ],

@@ -198,7 +198,7 @@ def backend(
         inference_compiler=partial(compile_inference, passes=passes)
         if chosen["freezing"]
         else partial(compile_forward, views=True, passes=passes),
-        bw_compiler=partial(compile_graph, passes=passes),
+        bw_compiler=partial(compile_graph, strided=None, passes=passes),
         partition_fn=partitioned,
         decompositions=decompositions(),
         keep_inference_input_mutations=not is_symbolic,  # what is written lies in arguments, which have one size

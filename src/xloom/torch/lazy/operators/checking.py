@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import _meta_registrations
@@ -30,6 +30,8 @@ _TELLS_LITTLE = frozenset(
     ["_embedding_bag", "_embedding_bag_forward_only", "_softmax", "bucketize", "heaviside", "index_add"]
     + ["index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter", "multinomial", "put"]
     + ["searchsorted", "sort", "uniform"]
+    + ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
+    + ["gcd", "lcm"]
 )
 """Operators of which kernels refuse what passes where there is no memory."""
 
@@ -39,10 +41,15 @@ _REFUSE_NUMBERS = frozenset(
         *("celu", "elu_backward", "histc", "leaky_relu_backward", "renorm", "rrelu_with_noise", "smooth_l1_loss"),
         *("clamp", "clamp_max", "clamp_min", "fill", "full", "index_fill", "masked_fill", "pow", "scatter", "where"),
         *("constant_pad_nd", "elu", "full_like", "hardshrink", "hardtanh", "leaky_relu", "new_full", "softplus"),
-        *("fmod", "remainder", "threshold"),
+        *("floor_divide", "fmod", "remainder", "threshold"),
     ]
 )
 """Operators of which kernels refuse some numbers, whatever the elements of tensors are."""
+
+_REFUSE_OPTIONS = frozenset(
+    ["add", "sub", "rsub", "addbmm", "addcmul", "addmm", "addmv", "addr", "baddbmm", "div", "index_add"]
+)
+"""The same of what is given by name, as are factors of what is added."""
 
 _TAKE_MORE = frozenset(["histc"])
 """Operators that take integers on devices, but not on the CPU."""
@@ -81,8 +88,9 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     elif error is None and small and (name in _TELLS_LITTLE or (name == "convolution" and _is_odd(*args))):
         error = _tried_on_host(op, args, kwargs)[1]
     elif error is None and tells and _are_few_without_floats(args):
-        error = _tried(op, args, kwargs, "cpu")[1]  # which only kernels refuse
-        error = error if isinstance(error, NotImplementedError) else None
+        error = _tried_on_host(op, args, kwargs)[1]  # which only kernels refuse
+        if _has_complex(args) and not isinstance(error, NotImplementedError):
+            error = None  # about values, as of a matrix of ones
     if error is not None and (not isinstance(error, NotImplementedError) or _NO_SUCH_DTYPE.search(str(error))):
         raise error.with_traceback(None) from None
     return found
@@ -153,6 +161,10 @@ def _are_few_without_floats(args: Sequence[Any]) -> bool:
     return few and bool(given) and not any(each.is_floating_point() for each in given)
 
 
+def _has_complex(args: Sequence[Any]) -> bool:
+    return any(isinstance(each, torch.Tensor) and each.is_complex() for each in tree_leaves(args))
+
+
 def _elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
     """Of the tensors, and of a result whose size is given."""
     given = [*args, *kwargs.values()]
@@ -172,26 +184,37 @@ def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: M
         known.add(case)
 
 
-def numbers_allowed(op: OpOverload) -> set[tuple] | None:
+class NumbersAllowed(NamedTuple):
+    """Numbers and types that an operator is known to take."""
+
+    known: set[tuple]
+    by_name: bool
+    """Whether only what is given by name may be refused."""
+
+
+def numbers_allowed(op: OpOverload) -> NumbersAllowed | None:
     """To be filled by `check_numbers`; None where no number is refused, or what is recorded is without its out=."""
     name = op._schema.name.removeprefix("aten::").rstrip("_")
-    arguments = op._schema.arguments
-    takes = any("number" in str(argument.type) or "float" in str(argument.type) for argument in arguments)
-    into = any(argument.is_out for argument in arguments)
-    return set() if op.namespace == "aten" and name in _REFUSE_NUMBERS and takes and not into else None
+    into = any(argument.is_out for argument in op._schema.arguments)
+    if op.namespace != "aten" or into or name not in _REFUSE_NUMBERS | _REFUSE_OPTIONS:
+        return None
+    return NumbersAllowed(set(), name in _REFUSE_OPTIONS)
 
 
-def check_numbers(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def check_numbers(allowed: NumbersAllowed, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises what torch does for numbers that are not among the known ones, asked of tensors of two elements a side.
 
     Of one element alone, `fill_` of the CPU takes what it refuses otherwise.
     """
+    if allowed.by_name and not kwargs:
+        return
+    known = allowed.known
     case = tuple([_number(each) for each in (*args, *kwargs.values())])
     if case in known:
         return
 
     def small(each: Any) -> Any:
-        if isinstance(each, torch.Tensor):
+        if isinstance(each, torch.Tensor) and (each.dim() or isinstance(each, XlaTensor)):
             return torch.zeros([min(2, size) for size in each.shape], dtype=each.dtype, device="cpu")
         return [2] * len(each) if isinstance(each, (list, tuple)) else each
 
@@ -208,7 +231,8 @@ def check_numbers(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs
 
 def _number(each: Any) -> Any:
     if isinstance(each, torch.Tensor):
-        return each.dtype
+        host = not isinstance(each, XlaTensor) and not each.dim()
+        return (each.dtype, each.item()) if host else each.dtype
     return None if isinstance(each, (list, tuple)) else (each.__class__, each)
 
 
