@@ -79,6 +79,9 @@ WRONG = {
     "a filter of another type": lambda d: torch.conv1d(
         torch.ones(1, 1, 4, device=d), torch.ones(1, 1, 3, device=d).double()
     ),
+    "classes weighted by another type": lambda d: torch.nn.functional.nll_loss(
+        torch.ones(2, 3, device=d).double(), torch.zeros(2, dtype=torch.int64, device=d), torch.ones(3, device=d)
+    ),
     "gather into itself": lambda d: into_itself(d, torch.gather, 0),
     "index_select into itself": lambda d: into_itself(d, torch.index_select, 0),
     "take into itself": lambda d: into_itself(d, torch.take),

@@ -69,6 +69,10 @@ FUNCTIONS = {
     "group norm": lambda x: F.group_norm(x, 3),
     "largest": lambda x: F.max_pool2d(x, 2),
     "largest of a volume": lambda x: F.max_pool3d(images(x.device, (1, 2, 3, 4, 5))[0], 2, return_indices=True),
+    "gradient of a padded volume": lambda x: [
+        torch.func.grad(lambda v, how=how: F.pad(v, (1,) * 6, how).square().sum())(images(x.device, (2, 3, 2, 4, 5)))
+        for how in ("reflect", "replicate")
+    ],
     "mean": lambda x: F.avg_pool2d(x, 2),
     "adaptive mean": lambda x: F.adaptive_avg_pool2d(x, (2, 2)),
     "upsampled": lambda x: F.interpolate(x, scale_factor=2),

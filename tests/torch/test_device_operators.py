@@ -110,6 +110,13 @@ def test_ctc_loss(inputs, targets, blank):
         return F.ctc_loss(x.log_softmax(2), targets, *lengths, blank=blank, zero_infinity=True)
 
     assert_as_on_cpu(with_lengths_of_the_host, x, flat)
+    of_one = lengths[0][0], lengths[1][0]  # numbers, where there is no batch
+    assert_as_on_cpu(
+        lambda x, t, i, n: F.ctc_loss(x.log_softmax(1), t, i, n, blank, zero_infinity=True),
+        x[:, 0],
+        labels[0, : targets[0]],
+        *of_one,
+    )
     with torch.inference_mode():
         assert_as_on_cpu(with_lengths_of_the_host, normal(10, 3, 5), flat)
 

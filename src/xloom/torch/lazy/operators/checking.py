@@ -85,7 +85,7 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
         found, error = _tried_on_host(op, args, kwargs)
     elif not tells and not small:
         error = None
-    elif error is None and small and (name in _TELLS_LITTLE or (name == "convolution" and _is_odd(*args))):
+    elif error is None and small and _tells_too_little(name, args):
         error = _tried_on_host(op, args, kwargs)[1]
     elif error is None and tells and _are_few_without_floats(args):
         error = _tried_on_host(op, args, kwargs)[1]  # which only kernels refuse
@@ -94,6 +94,14 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     if error is not None and (not isinstance(error, NotImplementedError) or _NO_SUCH_DTYPE.search(str(error))):
         raise error.with_traceback(None) from None
     return found
+
+
+def _tells_too_little(name: str, args: Sequence[Any]) -> bool:
+    """Whether kernels may refuse what tensors without memory take: of convolutions, it takes long to ask them."""
+    if name == "convolution":
+        return _is_odd(*args)
+    floats = {e.dtype for e in args if isinstance(e, torch.Tensor) and e.dim() and e.is_floating_point()}
+    return name in _TELLS_LITTLE or len(floats) > 1
 
 
 def _is_odd(

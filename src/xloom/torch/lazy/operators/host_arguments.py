@@ -13,7 +13,7 @@ aten = torch.ops.aten
 
 
 def _with_lists(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, places: Sequence[int]) -> Any:
-    return op(*[each.tolist() if k in places else each for k, each in enumerate(args)], **(kwargs or {}))
+    return op(*[each.flatten().tolist() if k in places else each for k, each in enumerate(args)], **(kwargs or {}))
 
 
 @handles("aten.ctc_loss.Tensor")

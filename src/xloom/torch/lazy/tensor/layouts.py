@@ -20,7 +20,9 @@ _BY_MEMORY_FORMAT = {
     "aten.channel_shuffle.default": (0,),
     "aten.roll.default": (0,),
     "aten.reflection_pad2d_backward.default": (1,),
+    "aten.reflection_pad3d_backward.default": (1,),
     "aten.replication_pad2d_backward.default": (1,),
+    "aten.replication_pad3d_backward.default": (1,),
     "aten.native_batch_norm.default": (0,),
     "aten._native_batch_norm_legit.default": (0,),
     "aten._batch_norm_with_update.default": (0,),
@@ -83,7 +85,7 @@ def of_decomposition(op: Any, made: Callable[..., Any]) -> Callable[..., Any]:
         if name in _AS_SUMS:
             return _ordered(results, _sum(args).stride())
         if name in _BY_MEMORY_FORMAT:
-            chosen = _format([args[k] for k in _BY_MEMORY_FORMAT[name]], 4)
+            chosen = _format([args[k] for k in _BY_MEMORY_FORMAT[name]], results.dim())
             return results if chosen is None else results.contiguous(memory_format=chosen)
         return tree_map_only(torch.Tensor, torch.Tensor.contiguous, results)
 
