@@ -305,5 +305,10 @@ def test_views_of_ordinary_tensors_are_ordinary_in_inference_mode(view, device):
         seen, of_others = view(x), view(x * 2)
         assert (seen.is_inference(), seen._is_view(), of_others.is_inference()) == (False, True, True)
         x.zero_()
+        of_inference = x * 2
     assert seen.abs().sum() == 0
     assert (seen * 2).is_inference() is False
+    assert view(of_inference).is_inference() and not view(of_inference).clone().is_inference()
+    for change in (lambda x: x.add_(1), lambda x: view(x).unsqueeze_(0), lambda x: x.t_()):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+            change(of_inference)

@@ -45,7 +45,7 @@ _FILLS_BY_HAND = (
 def find(op: Any) -> Handler:
     """The first handler there is, in the order of the module's title."""
     by_hand = NAMED.get(str(op))
-    handler = views.ordinary_in_inference(op, _found(op) if by_hand is None else by_hand)
+    handler = views.of_its_base_kind(op, _found(op) if by_hand is None else by_hand)
     return overlap.guarded(op, handler) if op._schema.is_mutable and not _is_of_views(op) else handler
 
 

@@ -40,8 +40,8 @@ def handler(op: Any) -> Handler | None:
     return _view(op)
 
 
-def ordinary_in_inference(op: Any, handler: Handler) -> Handler:
-    """The handler of a view, but that views of ordinary tensors are ordinary ones in inference mode, too.
+def of_its_base_kind(op: Any, handler: Handler) -> Handler:
+    """The handler of a view, but that views are inference tensors where their base is one, in inference mode or not.
 
     There, operators that torch takes apart for autograd come as they are."""
     schema = op._schema
@@ -52,8 +52,11 @@ def ordinary_in_inference(op: Any, handler: Handler) -> Handler:
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         source = args[0]
-        if not torch.is_inference_mode_enabled() or source.__class__ is not XlaTensor or source.is_inference():
+        if source.__class__ is not XlaTensor or source.is_inference() == torch.is_inference_mode_enabled():
             return handler(args, kwargs)
+        if source.is_inference():
+            with torch.inference_mode():
+                return handler(args, kwargs)
         if is_composite:
             include, exclude = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
             with torch._C._ForceDispatchKeyGuard(include, exclude.remove(torch._C.DispatchKey.ADInplaceOrView)):
