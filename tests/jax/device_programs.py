@@ -502,6 +502,24 @@ def one_by_one():
             np.testing.assert_allclose(total, (X + 2).sum(), rtol=1e-5)
 
 
+def donors():
+    """Who donates an array keeps it where no result has its size on a device, and where somebody looks at it."""
+    functions = (lambda x, y: (x + y, y), lambda x, y: x + y, lambda x, y: (x.astype("int32"), y + 1))
+    ours, wanted = [], []
+    for found, mesh in zip((ours, wanted), meshes((2, 4), ("x", "y")), strict=True):
+        for first, second in ((P("y"), P("x")), (P(), P("y")), (P("x", "y"), P("x", "y"))):
+            for function in functions:
+                for numbers in ((0,), (1,), (0, 1)):
+                    arrays = [
+                        jax.device_put(np.ones((8, 8), "float32"), NamedSharding(mesh, s)) for s in (first, second)
+                    ]
+                    views = np.asarray(arrays[0]) if numbers == (0,) else None
+                    results = jax.jit(function, donate_argnums=numbers)(*arrays)
+                    found.append(([a.is_deleted() for a in arrays], [float(r.sum()) for r in jax.tree.leaves(results)]))
+                    assert views is None or (views == 1).all()
+    assert ours == wanted, (ours, wanted)
+
+
 def deleted_on_each():
     """A deleted array is refused, on devices whose program native code runs."""
     mesh = next(meshes((8,), ("x",)))
@@ -608,6 +626,27 @@ def own_partitioning():
         return jax.jit(lambda x: lax.fori_loop(0, 3, lambda _, x: scaled(x, 2.0)[0], x), in_shardings=start)
 
     agree(in_a_loop, X, exact=True)
+
+    # where parts differ in size, a partitioner hears of the whole axis, and may ask for such parts
+    uneven = np.arange(55.0, dtype=np.float32).reshape(5, 11)
+    said = []
+
+    def as_result(mesh, args, result):
+        said.append((args[1].sharding.spec, result.sharding.spec))
+        return mesh, lambda x, y: x * 2 + y, result.sharding, (result.sharding,) * 2
+
+    combined = custom_partitioning(lambda x, y: x * 2 + y)
+    combined.def_partition(as_result, sharding_rule="i j, i j -> i j")
+
+    def constrained(mesh):
+        def function(x):
+            cut = lax.with_sharding_constraint(combined(x, jnp.flip(x, 0)), NamedSharding(mesh, P("y", "x")))
+            return cut - cut.sum(0)
+
+        return jax.jit(function)
+
+    agree(constrained, uneven)
+    assert said == [(P("y", "x"), P("y", "x"))] * 2, said
 
     mismatched = custom_partitioning(lambda x: x)
     mismatched.def_partition(

@@ -97,7 +97,27 @@ def test_memory_that_is_used_outside_is_copied(client, size):
     place = address(x)
     x.acquire_external_reference()
     y, _ = program.execute([x, i])
-    assert address(y) != place
+    assert address(y) != place and not x.is_deleted
+    x.release_external_reference()
+    program.execute([x, client.buffer_from_host(np.int32(0))])
+    assert x.is_deleted
+
+
+def test_donors_that_no_result_takes_stay(client):
+    """Each result takes one of its size, of any type."""
+    program = client.compile(
+        parse("""HloModule m, buffer_donor={ (0, {}), (1, {}), (2, {}), (3, {}) }
+ENTRY e { w = f64[500] parameter(0) x = f32[1000] parameter(1) y = f32[1000] parameter(2) z = f32[10] parameter(3)
+  a = f32[1000] add(x, y) b = s32[1000] convert(y) ROOT t = (f32[1000], s32[1000]) tuple(a, b) }""")
+    )
+    given = [
+        client.buffer_from_host(np.full(n, k, t))
+        for k, (n, t) in enumerate([(500, "f8"), *[(1000, "f4")] * 2, (10, "f4")])
+    ]
+    a, b = program.execute(given)
+    assert [x.is_deleted for x in given] == [True, True, False, False]
+    np.testing.assert_array_equal(np.asarray(a), np.full(1000, 3))
+    np.testing.assert_array_equal(np.asarray(b), np.full(1000, 2))
 
 
 def test_the_hosts_own_memory_is_not_written_to(client):

@@ -364,8 +364,9 @@ class LoadedExecutable:
             for k in donated:
                 _check_donated_once(arguments, k)
         if self._donated:
-            launch = replace(launch, donated=tuple(k for k in donated if not arguments[k].is_shared))
             self._check_must_alias(donated)
+            donated = [k for k in donated if not arguments[k].is_shared]  # others, as np.asarray of it, stay
+            launch = replace(launch, donated=tuple(donated))
         for k in donated:
             arguments[k].delete()
         spaces = self._spaces.get(device) or self._result_spaces(device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xloom.calls.partitioning import partitioners
 from xloom.stablehlo.bindings import Bindings
 
 _NEED_IT = "0.9."
@@ -12,9 +13,15 @@ _SUMS = "unreduced={"
 """What a sharding says of terms of sums, which are added where they are handed to a function."""
 
 
+def _has_own_partitioner(text: str) -> bool:
+    """Whether a framework cuts a call itself: it knows whole axes of its mesh, and a function's arguments and results
+    have as much of an axis as divides them."""
+    return any(f"@{target}(" in text for target in partitioners)
+
+
 def inline_for_propagation(bindings: Bindings, module: Any, text: str) -> None:
     """Leaves no call in a module, whose `text` is given, if jaxlib's propagation of shardings needs it."""
-    if _SUMS not in text and not bindings.version.startswith(_NEED_IT):
+    if not (_SUMS in text or bindings.version.startswith(_NEED_IT) or _has_own_partitioner(text)):
         return
     functions = {f.attributes["sym_name"].value: f for f in module.body if f.operation.name == "func.func"}
     while calls := bindings.operations(module.operation, "func.call"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xloom.codegen.buffer_values import leaf_count, leaf_number, leaf_shapes
+from xloom.codegen.buffer_values import leaf_count, leaf_number
+from xloom.hlo.donation import result_aliases
 from xloom.hlo.module import Module
-from xloom.hlo.shape import Shape
 
 
 @dataclass(frozen=True)
@@ -22,33 +22,15 @@ class Alias:
 
 
 def aliases(module: Module) -> list[Alias]:
-    """Those that the module's header writes down, then one for each further donor that has a result of its shape."""
-    config = module.config
-    parameters = [p.shape for p in module.entry.parameters]
-    result = module.entry.root.shape
-    found: list[Alias] = []
-    for entry in config.input_output_alias:
-        argument = _leaf(parameters, entry.parameter, entry.parameter_index)
-        _add(found, Alias(leaf_number(result, entry.output_index), argument, entry.parameter, entry.must))
-    results = leaf_shapes(result)
-    arguments = [leaf for shape in parameters for leaf in leaf_shapes(shape)]
-    for parameter, index in config.buffer_donors:
-        argument = _leaf(parameters, parameter, index)
-        donor = arguments[argument]
-        taken = {alias.result for alias in found}
-        for k, shape in enumerate(results):
-            if k not in taken and (shape.dtype, shape.dims) == (donor.dtype, donor.dims):
-                _add(found, Alias(k, argument, parameter))
-                break
-    return found
-
-
-def _leaf(parameters: list[Shape], parameter: int, index: tuple[int, ...]) -> int:
-    before = sum(leaf_count(shape) for shape in parameters[:parameter])
-    return before + leaf_number(parameters[parameter], index)
-
-
-def _add(found: list[Alias], new: Alias) -> None:
-    """Memory is given once, and to one result."""
-    if all(new.result != old.result and new.argument != old.argument for old in found):
-        found.append(new)
+    """Those of the module."""
+    parameters, result = module.parameter_shapes, module.result_shape
+    return [
+        Alias(
+            leaf_number(result, each.output_index),
+            sum(map(leaf_count, parameters[: each.parameter]))
+            + leaf_number(parameters[each.parameter], each.parameter_index),
+            each.parameter,
+            each.must,
+        )
+        for each in result_aliases(module)
+    ]

@@ -10,7 +10,7 @@ from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
-from xloom.hlo.shape import Shape
+from xloom.hlo.shape import Shape, array_shape
 from xloom.hlo.sharding import Sharding
 from xloom.passes.partitioning.nesting import leaves, local, packed_shape, parts_of
 from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
@@ -21,46 +21,59 @@ _BATCH_DIMS = "num_batch_dims"
 
 
 def partitioned(
-    e: Emitter, call: Instruction, parts: Sequence[PartitionedValue], wanted: Sequence[Tiles]
+    e: Emitter, call: Instruction, parts: Sequence[PartitionedValue], given: Sequence[Tiles], wanted: Sequence[Tiles]
 ) -> list[PartitionedValue] | None:
-    """The results of a call that its target's partitioner cuts, or that is cut in batches; None of any other."""
+    """The results of a call that its target's partitioner cuts, or that is cut in batches; None of any other.
+
+    What is said of its operands and its results may cut them into unequal parts."""
     target = call["custom_call_target"]
     if target in partitioners:
-        return _by_partitioner(e, call, parts, wanted, partitioners[target])
+        return _by_partitioner(e, call, parts, given, wanted, partitioners[target])
     said = call.frontend_attributes.get(_BATCH_DIMS, "")
     if target in batched and said.isdecimal() and int(said):
-        return _in_batches(e, call, parts, wanted, int(said))
+        fitting = [t.fitting(s.dims) for t, s in zip(wanted, leaves(call.shape), strict=True)]
+        return _in_batches(e, call, parts, fitting, int(said))
     return None
 
 
 def _by_partitioner(
-    e: Emitter, call: Instruction, parts: Sequence[PartitionedValue], wanted: Sequence[Tiles], partitioner: Partitioner
+    e: Emitter,
+    call: Instruction,
+    parts: Sequence[PartitionedValue],
+    given: Sequence[Tiles],
+    wanted: Sequence[Tiles],
+    partitioner: Partitioner,
 ) -> list[PartitionedValue]:
-    given = [sharding_of(p.tiles.settled, e.devices) for p in parts]
+    operands = [sharding_of(t.settled, e.devices) for t in given]
     results = [sharding_of(t, e.devices) for t in wanted]
-    found = partitioner(call, given, Sharding.tuple_of(results) if call.shape.is_tuple else results[0])
-    operands = []
+    found = partitioner(call, operands, Sharding.tuple_of(results) if call.shape.is_tuple else results[0])
+    inputs = []
     for k, (part, sharding, operand) in enumerate(zip(parts, found.operands, call.operands, strict=True)):
         tiles = tiles_of(sharding, operand.shape.rank, e.devices)
-        if tiles != tiles.fitting(operand.shape.dims):
+        padded = tiles.padded(operand.shape.dims)
+        if tiles != tiles.fitting(padded):
             raise PassError(
-                f"operand {k}, {operand.shape}, cannot be cut into equal parts by {sharding}",
+                f"operand {k}, {operand.shape}, cannot be cut by {sharding}",
                 where=call.name,
-                hint="its target's partitioner gave that sharding: it must divide the operand's dimensions",
+                hint="its target's partitioner gave that sharding, which cuts two dimensions by the same devices",
             )
-        operands.append(e.reshard(part, tiles).value)
+        even = part if padded == operand.shape.dims else e.padded(part, padded)
+        inputs.append(e.reshard(even, tiles).value)
     callee = _merged(e, found.module, call)
-    value = e.make("call", callee.root.shape, operands, to_apply=callee)
+    value = e.make("call", callee.root.shape, inputs, to_apply=callee)
     shardings = found.result.elements if call.shape.is_tuple else [found.result]
-    tiles = [tiles_of(s, x.rank, e.devices) for s, x in zip(shardings, leaves(call.shape), strict=True)]
-    shapes = packed_shape(call.shape, [local(x, t) for x, t in zip(leaves(call.shape), tiles, strict=True)])
+    wholes = leaves(call.shape)
+    tiles = [tiles_of(s, x.rank, e.devices) for s, x in zip(shardings, wholes, strict=True)]
+    evens = [array_shape(x.dtype, t.padded(x.dims)) for x, t in zip(wholes, tiles, strict=True)]
+    shapes = packed_shape(call.shape, [local(x, t) for x, t in zip(evens, tiles, strict=True)])
     if not value.shape.compatible(shapes):
         raise PassError(
             f"a part of the result is {shapes}, and its partitioner makes {value.shape}",
             where=call.name,
             hint="the module that its target's partitioner gives must compute a part of the sharding that it gives",
         )
-    return parts_of(e, value, tiles)
+    made = zip(parts_of(e, value, tiles), evens, wholes, strict=True)
+    return [part if even.dims == x.dims else e.without_padding(part, x.dims) for part, even, x in made]
 
 
 def _merged(e: Emitter, module: Module, call: Instruction) -> Computation:

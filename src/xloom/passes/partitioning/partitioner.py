@@ -109,12 +109,17 @@ class _Partitioner:
     def _tiles(self, i: Instruction) -> list[Tiles]:
         """How the leaves of an instruction should be cut."""
         shapes = leaves(i.shape)
+        return [t.fitting(s.dims) if s.is_array else t for t, s in zip(self._annotated(i), shapes, strict=True)]
+
+    def _annotated(self, i: Instruction) -> list[Tiles]:
+        """What is said of the leaves of an instruction, whether it cuts them into equal parts or not."""
+        shapes = leaves(i.shape)
         found = i.sharding.elements if i.sharding is not None and i.sharding.kind == "tuple" else [i.sharding]
         if len(found) != len(shapes):
             found = [found[0] if len(found) == 1 else None] * len(shapes)
         manual = {f for factors in self._manual for f in factors}
         return [
-            tiles_of(s, shape.rank, self._devices).without(manual).fitting(shape.dims) if shape.is_array else Tiles(())
+            tiles_of(s, shape.rank, self._devices).without(manual) if shape.is_array else Tiles(())
             for s, shape in zip(found, shapes, strict=True)
         ]
 
@@ -237,7 +242,10 @@ class _Partitioner:
         if i.sharding is not None and (device := _only_device(i.sharding)) is not None and not self._manual:
             return self._on_one(e, i, parts, device)
         wanted = self._tiles(i)
-        found = partitioned(e, i, parts, wanted) if all(s.is_array for s in leaves(i.shape)) else None
+        found = None
+        if all(s.is_array for s in leaves(i.shape)):
+            given = [self._annotated(o)[0] if o.sharding else p.tiles for o, p in zip(i.operands, parts, strict=True)]
+            found = partitioned(e, i, parts, given, self._annotated(i))
         if found is None:
             return self._everywhere(e, i, [[p] for p in parts])
         return [e.reshard(p, t) for p, t in zip(found, wanted, strict=True)] if i.sharding is not None else found

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xloom.hlo.attributes import PaddingDimension, SliceDimension
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred, s32, u32
 from xloom.hlo.instruction import Instruction
@@ -250,6 +251,22 @@ class Emitter:
     def whole(self, part: PartitionedValue) -> PartitionedValue:
         """All of the value."""
         return self.reshard(part, Tiles.whole(len(part.tiles.dims)))
+
+    def padded(self, part: PartitionedValue, dims: Sequence[int]) -> PartitionedValue:
+        """All of a value, with zeros at its ends."""
+        value = self.whole(part).value
+        zero = self.constant(array_shape(value.shape.dtype, ()), 0)
+        edges = tuple(PaddingDimension(0, new - old) for old, new in zip(value.shape.dims, dims, strict=True))
+        padded = self.make("pad", array_shape(value.shape.dtype, dims), [value, zero], padding=edges)
+        return PartitionedValue(padded, Tiles.whole(len(edges)))
+
+    def without_padding(self, part: PartitionedValue, dims: Sequence[int]) -> PartitionedValue:
+        """All of a value, of which parts of one with more at its ends are given."""
+        value = self.whole(part).value
+        limits = tuple(SliceDimension(0, d) for d in dims)
+        return PartitionedValue(
+            self.make("slice", array_shape(value.shape.dtype, dims), [value], slice=limits), Tiles.whole(len(limits))
+        )
 
 
 def addition(module: Module, shape: Shape) -> Computation:

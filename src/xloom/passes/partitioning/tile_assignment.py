@@ -61,6 +61,10 @@ class Tiles:
         """The dimensions of a part of an array of `dims`."""
         return tuple(d // extent(f) for d, f in zip(dims, self.dims, strict=True))
 
+    def padded(self, dims: Sequence[int]) -> tuple[int, ...]:
+        """The dimensions of the least array around one of `dims` whose parts are equally large."""
+        return tuple(-(-d // extent(f)) * extent(f) for d, f in zip(dims, self.dims, strict=True))
+
     def fitting(self, dims: Sequence[int]) -> Tiles:
         """The same, as far as all parts are equally large and no factor is used twice."""
         seen: set[Factor] = set()
