@@ -121,6 +121,19 @@ def is_slow_for_several():
     return [run() for run in runs][-1]
 
 
+def is_slow_for_what_is_launched_later():
+    """After the first has failed, and before anybody has asked for its result: the other fails by its error."""
+    first, second = total(1 << 20), total(4)  # of a large one the device's thread waits for the other
+    if jax.process_index():
+        time.sleep(LIMIT + LATE)
+        return [first(), second()][-1]
+    kept = first()
+    time.sleep(max(0.0, begun[-1] + LIMIT + 1 - time.monotonic()))
+    result = second()
+    del kept
+    return result
+
+
 def ends():
     run = total()
     if jax.process_index():

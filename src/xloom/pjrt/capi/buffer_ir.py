@@ -54,6 +54,7 @@ def _ready_event(e: Entry) -> None:
     is_made = e.and_(e.not_(e.has(state, HAS_DATA | DELETED)), e.not_(e.is_zero(event)))
     with e.if_then(is_made):
         e.add_to(e.pointer_at(event, EVENT.offset("references")), 1)
+        e.set(EVENT, event, is_asked=1)
         e.answer(event=e.pointer_at(event, NATIVE_EVENT))
         e.done()
     e.python_if(e.not_(e.has(state, HAS_DATA)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from xloom.hlo.shape import Layout, Shape, array_shape
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted, logical
+from xloom.pjrt.capi import errors
 from xloom.pjrt.capi.cells import (
     buffer_handle,
     buffer_of,
@@ -154,6 +155,7 @@ def ready_event(args: Any) -> None:
     """An event for when a buffer's array is there."""
     buffer = buffer_of(args.buffer)
     share_with_native(args.buffer, buffer)
+    buffer.ready.on_ready(errors.tell)
     args.event = event_handle(buffer.ready)
 
 
@@ -220,6 +222,7 @@ def _copied(buffer: Buffer, address: int, view: Any) -> Future:
 
     def copy(source: Future) -> None:
         if source.error is not None:
+            errors.tell(source)
             done.fail(source.error)
             return
         try:

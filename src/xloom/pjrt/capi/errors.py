@@ -9,6 +9,7 @@ from xloom.errors import DistributedError
 from xloom.pjrt.capi import guard
 from xloom.pjrt.capi.memory import Text, new, struct
 from xloom.pjrt.error import code_of
+from xloom.pjrt.future import Future
 from xloom.status_code import Code
 
 _alive: dict[int, tuple[Any, Text, Code]] = {}
@@ -21,8 +22,23 @@ _FOR_EACH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_vo
 
 def new_error(error: BaseException) -> int:
     """The address of a PJRT_Error, which the caller destroys."""
+    _tell(error)
+    return noted_error(error)
+
+
+def tell(future: Future) -> None:
+    """A caller has asked for what comes of a future, or for its error."""
+    if future.error is not None:
+        _tell(future.error)
+
+
+def _tell(error: BaseException) -> None:
     if isinstance(error, DistributedError):
         error.is_told = True
+
+
+def noted_error(error: BaseException) -> int:
+    """The same where the caller keeps books, and no result has been asked for: it is not told."""
     return made(code_of(error), str(error) or type(error).__name__)
 
 

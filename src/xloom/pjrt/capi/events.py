@@ -18,6 +18,7 @@ from xloom.pjrt.log import is_enabled
 from xloom.status_code import Code
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_NEW_ERROR = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
 
 
 def event_handle(future: Future) -> int:
@@ -40,15 +41,15 @@ def run_event(done: Future) -> int:
     return event
 
 
-def _new_error(handle: int) -> int:
-    return errors.new_error(objects[handle])
+def _new_error(handle: int, is_asked: int) -> int:
+    return (errors.new_error if is_asked else errors.noted_error)(objects[handle])
 
 
 def _drop_error(handle: int) -> None:
     drop(handle)
 
 
-guard.register(NEW_ERROR, FUNCTION(_new_error))
+guard.register(NEW_ERROR, _NEW_ERROR(_new_error))
 guard.register(DROP_ERROR, FUNCTION(_drop_error))
 
 
@@ -100,6 +101,6 @@ def on_ready(args: Any) -> None:
     callback, user_arg = _CALLBACK(args.callback), args.user_arg
 
     def call(future: Future) -> None:
-        callback(None if future.error is None else errors.new_error(future.error), user_arg)
+        callback(None if future.error is None else errors.noted_error(future.error), user_arg)
 
     objects[args.event].on_ready(call)

@@ -227,13 +227,14 @@ def _destroyed(native: NativeModule) -> None:
 def _events(native: NativeModule) -> None:
     with native.function("new_event", "p") as b:  # one reference is the caller's, one that of who fires it
         event = b.do_c("malloc", "pq", I64(EVENT.size))
-        b.set(EVENT, event, references=2, lock=0, is_done=0, waiting=0, error=0)
+        b.set(EVENT, event, references=2, lock=0, is_done=0, waiting=0, error=0, is_asked=0)
         b.ret(event)
     # the PJRT_Error for one who asks; NULL where nothing went wrong
     with native.function("error_of", "pp") as b:
-        error = b.get(EVENT, b.arguments[0], "error", POINTER)
+        (event,) = b.arguments
+        error = b.get(EVENT, event, "error", POINTER)
         b.return_if(b.is_zero(error), NULL)
-        b.ret(b.do(NEW_ERROR, "ppppp", error, NULL, NULL, NULL))
+        b.ret(b.do(NEW_ERROR, "ppppp", error, b.get(EVENT, event, "is_asked", POINTER), NULL, NULL))
     with native.function("release_event", "vp") as b:
         (event,) = b.arguments
         before = b.add_to(b.pointer_at(event, EVENT.offset("references")), -1)
