@@ -15,11 +15,11 @@ import numpy as np
 
 from xloom import custom_call
 from xloom.calls.sanitizer import sanitize
-from xloom.pjrt.capi import api, handles, slots
+from xloom.pjrt.capi import api, entry_points, handles
 from xloom.trace import trace
 
 entered = Counter()
-_entry = slots._entry
+_entry = entry_points._entry
 
 
 def _counted(name):
@@ -32,7 +32,7 @@ def _counted(name):
     return call
 
 
-slots._entry = _counted  # before JAX looks for its platforms
+entry_points._entry = _counted  # before JAX looks for its platforms
 add = jax.jit(lambda x: x + 1)
 give = jax.jit(lambda x: x + 1, donate_argnums=0)
 

@@ -19,9 +19,9 @@ from xloom.jax.versions import check_version, type_registration  # noqa: E402
 from xloom.pjrt import Client, CompileOptions  # noqa: E402
 from xloom.pjrt.capi import errors  # noqa: E402
 from xloom.pjrt.capi.api import api  # noqa: E402
+from xloom.pjrt.capi.ctypes_structs import least_size, new, text_at  # noqa: E402
 from xloom.pjrt.capi.executables import ExecutableView, executable_handle  # noqa: E402
 from xloom.pjrt.capi.handles import drop  # noqa: E402
-from xloom.pjrt.capi.memory import least_size, new, text_at  # noqa: E402
 from xloom.pjrt.wire import fields  # noqa: E402
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from xloom.pjrt.capi import errors
 from xloom.pjrt.capi.api import api
-from xloom.pjrt.capi.cells import buffer_of
+from xloom.pjrt.capi.buffer_handles import buffer_of
+from xloom.pjrt.capi.ctypes_structs import new, struct, text_at
 from xloom.pjrt.capi.element_types import DTYPE
 from xloom.pjrt.capi.memories import memory_handle
-from xloom.pjrt.capi.memory import new, struct, text_at
 from xloom.pjrt.client import Client
 from xloom.pjrt.error import PjrtError
 from xloom.status_code import Code

@@ -11,31 +11,31 @@ from xloom import trace
 from xloom.calls import sanitizer
 from xloom.pjrt.capi import (  # noqa: F401 - each registers its entries
     async_transfers,
+    buffer_handles,
     buffers,
     call_log,
-    cells,
     clients,
     devices,
-    error_slots,
+    error_entries,
     errors,
     events,
     executables,
     execution,
-    guard,
     memories,
+    native_library,
     topologies,
 )
+from xloom.pjrt.capi.ctypes_structs import new
+from xloom.pjrt.capi.entry_points import declare
 from xloom.pjrt.capi.extensions import chain, entries
 from xloom.pjrt.capi.handles import objects
 from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
-from xloom.pjrt.capi.memory import new
-from xloom.pjrt.capi.slots import declare
 from xloom.pjrt.capi.structs import MAJOR, MINOR, STRUCTS
 
 _reasons: set[str] = set()
 
 
-def _slots() -> list[str]:
+def _entry_names() -> list[str]:
     fields = [field.split(":")[0] for field in STRUCTS["PJRT_Api"].split()]
     return [field for field in fields if field.startswith("PJRT_")]
 
@@ -45,9 +45,9 @@ def api() -> Any:
     """The table, with a function in every entry."""
     table = new("PJRT_Api")
     table.pjrt_api_version = new("PJRT_Api_Version", major_version=MAJOR, minor_version=MINOR)
-    declare([*_slots(), *entries()])
-    call_log.declare(_slots())
-    for name in _slots():
+    declare([*_entry_names(), *entries()])
+    call_log.declare(_entry_names())
+    for name in _entry_names():
         setattr(table, name, call_log.address(name))
     errors.fill_table()
     trace.watch(partial(_python_sees_all, "a trace"))
@@ -55,7 +55,7 @@ def api() -> Any:
     memories.fill_table()
     extensions = chain()
     table.extension_start = ctypes.addressof(extensions[0])
-    for kept in (table, extensions, guard.library(), objects, cells.records):
+    for kept in (table, extensions, native_library.library(), objects, buffer_handles.records):
         # they may be used after Python's end, when the order of finalisers is unknown
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     atexit.register(_retire)
@@ -69,14 +69,14 @@ def api_address() -> int:
 
 def resume() -> None:
     """Goes on after Python's exit functions, one of which may use JAX after ours, or whose caller goes on himself."""
-    if guard.resume():
+    if native_library.resume():
         atexit.register(_retire)
 
 
 def _python_sees_all(reason: str, holds: bool) -> None:
     """Whether Python must see every call, which takes longer, for this reason."""
     (_reasons.add if holds else _reasons.discard)(reason)
-    ctypes.c_int64.from_address(guard.address(PYTHON_ONLY)).value = bool(_reasons)
+    ctypes.c_int64.from_address(native_library.address(PYTHON_ONLY)).value = bool(_reasons)
 
 
 def _retire() -> None:
@@ -86,4 +86,4 @@ def _retire() -> None:
             if isinstance(view, clients.ClientView):
                 view.client.close()
     finally:
-        guard.retire()
+        native_library.retire()

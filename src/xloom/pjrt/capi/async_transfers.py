@@ -9,14 +9,14 @@ import numpy as np
 
 from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt.buffer import Buffer
+from xloom.pjrt.capi.buffer_handles import buffer_handle
 from xloom.pjrt.capi.buffers import layout_at
-from xloom.pjrt.capi.cells import buffer_handle
+from xloom.pjrt.capi.ctypes_structs import int64s_at, struct, text_at
 from xloom.pjrt.capi.element_types import DTYPE
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
 from xloom.pjrt.capi.memories import memory_of
-from xloom.pjrt.capi.memory import int64s_at, struct, text_at
-from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
@@ -58,7 +58,7 @@ class Transfer:
             self._ready.fail(error)
 
 
-@slot("PJRT_Client_CreateBuffersForAsyncHostToDevice")
+@entry_point("PJRT_Client_CreateBuffersForAsyncHostToDevice")
 def create(args: Any) -> None:
     """A manager of as many buffers as there are shapes, in one memory."""
     specs = (struct("PJRT_ShapeSpec") * args.num_shape_specs).from_address(args.shape_specs)
@@ -75,7 +75,7 @@ def _transfer(args: Any) -> Transfer:
     return objects[args.transfer_manager][1][args.buffer_index]
 
 
-@slot("PJRT_AsyncHostToDeviceTransferManager_Destroy")
+@entry_point("PJRT_AsyncHostToDeviceTransferManager_Destroy")
 def destroy(args: Any) -> None:
     """Buffers that are not complete fail, as nothing comes any more."""
     for transfer in objects[args.transfer_manager][1]:
@@ -89,7 +89,7 @@ def destroy(args: Any) -> None:
     drop(args.transfer_manager)
 
 
-@slot("PJRT_AsyncHostToDeviceTransferManager_TransferData")
+@entry_point("PJRT_AsyncHostToDeviceTransferManager_TransferData")
 def transfer_data(args: Any) -> None:
     """Some bytes of a buffer, which may be the last ones."""
     transfer = _transfer(args)
@@ -99,7 +99,7 @@ def transfer_data(args: Any) -> None:
     args.done_with_h2d_transfer = event_handle(Future.ready())
 
 
-@slot("PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")
+@entry_point("PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")
 def transfer_literal(args: Any) -> None:
     """All of a buffer, row-major."""
     transfer = _transfer(args)
@@ -108,36 +108,36 @@ def transfer_literal(args: Any) -> None:
     args.done_with_h2d_transfer = event_handle(Future.ready())
 
 
-@slot("PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer")
+@entry_point("PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer")
 def retrieve_buffer(args: Any) -> None:
     """A buffer, which the caller may use before its bytes are there."""
     args.buffer_out = buffer_handle(_transfer(args).buffer)
 
 
-@slot("PJRT_AsyncHostToDeviceTransferManager_Device")
+@entry_point("PJRT_AsyncHostToDeviceTransferManager_Device")
 def device(args: Any) -> None:
     """The device whose memory the buffers are in."""
     args.device_out = intern_handle(objects[args.transfer_manager][0].device)
 
 
-@slot("PJRT_AsyncHostToDeviceTransferManager_BufferCount")
+@entry_point("PJRT_AsyncHostToDeviceTransferManager_BufferCount")
 def buffer_count(args: Any) -> None:
     """How many buffers there are."""
     args.buffer_count = len(objects[args.transfer_manager][1])
 
 
-@slot("PJRT_AsyncHostToDeviceTransferManager_BufferSize")
+@entry_point("PJRT_AsyncHostToDeviceTransferManager_BufferSize")
 def buffer_size(args: Any) -> None:
     """The bytes of a buffer."""
     args.buffer_size = _transfer(args).array.nbytes
 
 
-@slot("PJRT_AsyncHostToDeviceTransferManager_SetBufferError")
+@entry_point("PJRT_AsyncHostToDeviceTransferManager_SetBufferError")
 def set_buffer_error(args: Any) -> None:
     """A buffer fails, as the caller says."""
     _transfer(args).fail(PjrtError(Code(args.error_code), text_at(args.error_message, args.error_message_size)))
 
 
-@slot("PJRT_AsyncHostToDeviceTransferManager_AddMetadata")
+@entry_point("PJRT_AsyncHostToDeviceTransferManager_AddMetadata")
 def add_metadata(args: Any) -> None:
     """Nothing to do: there is nobody to tell."""

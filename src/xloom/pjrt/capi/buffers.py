@@ -12,7 +12,7 @@ import numpy as np
 from xloom.hlo.shape import Layout, Shape, array_shape
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted, logical
 from xloom.pjrt.capi import errors
-from xloom.pjrt.capi.cells import (
+from xloom.pjrt.capi.buffer_handles import (
     buffer_handle,
     buffer_of,
     count_reference,
@@ -21,12 +21,12 @@ from xloom.pjrt.capi.cells import (
     drop_buffer,
     share_with_native,
 )
+from xloom.pjrt.capi.ctypes_structs import CArray, int64s_at, struct, text_at
 from xloom.pjrt.capi.element_types import DTYPE
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import objects
 from xloom.pjrt.capi.memories import memory_of
-from xloom.pjrt.capi.memory import CArray, int64s_at, struct, text_at
-from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
@@ -48,7 +48,7 @@ def _shape(args: Any) -> Shape:
     return array_shape(DTYPE[args.shape_element_type], dims, layout=layout_at(args.shape_layout, len(dims)))
 
 
-@slot("PJRT_Client_BufferFromHostBuffer")
+@entry_point("PJRT_Client_BufferFromHostBuffer")
 def from_host_buffer(args: Any) -> None:
     """A copy of the host's array, or where it may be that array itself."""
     shape = array_shape(DTYPE[args.type], int64s_at(args.dims, args.num_dims))
@@ -62,7 +62,7 @@ def from_host_buffer(args: Any) -> None:
     args.done_with_host_buffer = event_handle(done)
 
 
-@slot("PJRT_Client_CreateViewOfDeviceBuffer")
+@entry_point("PJRT_Client_CreateViewOfDeviceBuffer")
 def view_of_device_buffer(args: Any) -> None:
     """Memory of the caller's as a buffer."""
     dims = int64s_at(args.dims, args.num_dims)
@@ -99,7 +99,7 @@ class _Lent:
             self.done()
 
 
-@slot("PJRT_Client_CreateUninitializedBuffer")
+@entry_point("PJRT_Client_CreateUninitializedBuffer")
 def uninitialized(args: Any) -> None:
     """A buffer with undefined contents."""
     shape = _shape(args)
@@ -108,14 +108,14 @@ def uninitialized(args: Any) -> None:
     args.buffer = buffer_handle(Buffer(shape, space, Enqueued.of(space.put(array))))
 
 
-@slot("PJRT_Client_CreateErrorBuffer")
+@entry_point("PJRT_Client_CreateErrorBuffer")
 def error_buffer(args: Any) -> None:
     """A buffer whose array never comes, but an error."""
     error = PjrtError(Code(args.error_code), text_at(args.error_message, args.error_message_size))
     args.buffer = buffer_handle(Buffer(_shape(args), memory_of(args.memory), Future.failed(error)))
 
 
-@slot("PJRT_Buffer_Destroy")
+@entry_point("PJRT_Buffer_Destroy")
 def destroy(args: Any) -> None:
     """Frees a buffer's handle, and those that native code has destroyed before."""
     drain_destroyed()
@@ -128,7 +128,7 @@ def minor_to_major(major_to_minor: tuple[int, ...]) -> CArray:
     return CArray.int64(reversed(major_to_minor))
 
 
-@slot("PJRT_Buffer_GetMemoryLayout")
+@entry_point("PJRT_Buffer_GetMemoryLayout")
 def get_memory_layout(args: Any) -> None:
     """The order of a buffer's dimensions in memory, minor to major."""
     shape = buffer_of(args.buffer).shape
@@ -138,19 +138,19 @@ def get_memory_layout(args: Any) -> None:
     args.layout.tiled.num_tiles = 0
 
 
-@slot("PJRT_Buffer_Delete")
+@entry_point("PJRT_Buffer_Delete")
 def delete(args: Any) -> None:
     """Gives up a buffer's array; its handle stays."""
     delete_buffer(args.buffer)
 
 
-@slot("PJRT_Buffer_IsDeleted")
+@entry_point("PJRT_Buffer_IsDeleted")
 def is_deleted(args: Any) -> None:
     """Whether a buffer was deleted, or donated to a program."""
     args.is_deleted = buffer_of(args.buffer).is_deleted
 
 
-@slot("PJRT_Buffer_ReadyEvent")
+@entry_point("PJRT_Buffer_ReadyEvent")
 def ready_event(args: Any) -> None:
     """An event for when a buffer's array is there."""
     buffer = buffer_of(args.buffer)
@@ -159,19 +159,19 @@ def ready_event(args: Any) -> None:
     args.event = event_handle(buffer.ready)
 
 
-@slot("PJRT_Buffer_CopyToDevice")
+@entry_point("PJRT_Buffer_CopyToDevice")
 def copy_to_device(args: Any) -> None:
     """A copy of a buffer in another device's default memory."""
     args.dst_buffer = buffer_handle(buffer_of(args.buffer).copy_to(objects[args.dst_device].default_memory))
 
 
-@slot("PJRT_Buffer_CopyToMemory")
+@entry_point("PJRT_Buffer_CopyToMemory")
 def copy_to_memory(args: Any) -> None:
     """A copy of a buffer in another memory."""
     args.dst_buffer = buffer_handle(buffer_of(args.buffer).copy_to(memory_of(args.dst_memory)))
 
 
-@slot("PJRT_Buffer_ToHostBuffer")
+@entry_point("PJRT_Buffer_ToHostBuffer")
 def to_host_buffer(args: Any) -> None:
     """A copy for the host, in the layout that it wants; without a place for it, how large it is."""
     buffer = buffer_of(args.src)
@@ -187,7 +187,7 @@ def to_host_buffer(args: Any) -> None:
     args.event = event_handle(_copied(buffer, args.dst, lambda array: logical(array, buffer.shape).transpose(order)))
 
 
-@slot("PJRT_Buffer_CopyRawToHost")
+@entry_point("PJRT_Buffer_CopyRawToHost")
 def copy_raw_to_host(args: Any) -> None:
     """A copy of some of its bytes."""
     first, last = args.offset, args.offset + args.transfer_size
@@ -247,31 +247,31 @@ def _address(args: Any) -> int:
     return array.__array_interface__["data"][0]
 
 
-@slot("PJRT_Buffer_UnsafePointer")
+@entry_point("PJRT_Buffer_UnsafePointer")
 def unsafe_pointer(args: Any) -> None:
     """Where the array is; waits for it."""
     args.buffer_pointer = _address(args)
 
 
-@slot("PJRT_Buffer_OpaqueDeviceMemoryDataPointer")
+@entry_point("PJRT_Buffer_OpaqueDeviceMemoryDataPointer")
 def opaque_pointer(args: Any) -> None:
     """Where the array is, as `unsafe_pointer` says; waits for it."""
     args.device_memory_ptr = _address(args)
 
 
-@slot("PJRT_Buffer_IncreaseExternalReferenceCount")
+@entry_point("PJRT_Buffer_IncreaseExternalReferenceCount")
 def increase_references(args: Any) -> None:
     """A buffer's memory is used outside from now on."""
     count_reference(args.buffer, is_more=True)
 
 
-@slot("PJRT_Buffer_DecreaseExternalReferenceCount")
+@entry_point("PJRT_Buffer_DecreaseExternalReferenceCount")
 def decrease_references(args: Any) -> None:
     """A buffer's memory is used outside once less."""
     count_reference(args.buffer, is_more=False)
 
 
-@slot("PJRT_Buffer_Bitcast")
+@entry_point("PJRT_Buffer_Bitcast")
 def bitcast(args: Any) -> None:
     """The bytes of a buffer as an array of another type and dimensions."""
     buffer = buffer_of(args.buffer)

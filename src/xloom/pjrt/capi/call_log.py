@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from xloom.pjrt.capi import errors, guard
+from xloom.pjrt.capi import errors, native_library
+from xloom.pjrt.capi.ctypes_structs import int64s_at, struct, text_at
+from xloom.pjrt.capi.entry_points import FUNCTION
 from xloom.pjrt.capi.handles import objects
-from xloom.pjrt.capi.memory import int64s_at, struct, text_at
-from xloom.pjrt.capi.slots import FUNCTION
 from xloom.pjrt.capi.structs import BUFFER_TYPES, ERROR_CODES, HOST_BUFFER_SEMANTICS, STRUCTS
 from xloom.pjrt.log import is_enabled, method_log
 
@@ -29,13 +29,13 @@ def declare(names: Iterable[str]) -> None:
     """Makes functions that tell of each call of an entry, if the environment asks for it."""
     if is_enabled():
         for name in names:
-            guard.register(f"{_PREFIX}{name}", FUNCTION(_telling(name)))
+            native_library.register(f"{_PREFIX}{name}", FUNCTION(_telling(name)))
             _wrapped.add(name)
 
 
 def address(name: str) -> int:
     """The function for an entry, which may be one that tells."""
-    return guard.address(f"{_PREFIX}{name}" if name in _wrapped else name)
+    return native_library.address(f"{_PREFIX}{name}" if name in _wrapped else name)
 
 
 def _telling(name: str) -> Any:
@@ -60,7 +60,7 @@ def _message(error: int) -> str:
 
 @cache
 def _native(name: str) -> Any:
-    return FUNCTION(guard.address(name))
+    return FUNCTION(native_library.address(name))
 
 
 def _values(args: Any, fields: list[str]) -> str:

@@ -9,15 +9,15 @@ from typing import Any
 from xloom.cuda.names import PJRT_PLATFORM
 from xloom.environment import NUM_DEVICES
 from xloom.pjrt import recompiles
+from xloom.pjrt.capi.ctypes_structs import CArray, NamedValues, Text, bytes_at, named_values_at, struct, text_at
 from xloom.pjrt.capi.device_count import device_count
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.executables import loaded_handle
 from xloom.pjrt.capi.float_environment import default_floats
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
 from xloom.pjrt.capi.key_value_callbacks import CallbackStore
 from xloom.pjrt.capi.memories import memory_handle
-from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, named_values_at, struct, text_at
 from xloom.pjrt.capi.programs import module_of
-from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.capi.topologies import Topology
 from xloom.pjrt.client import Client
 from xloom.pjrt.compiler import CpuCompiler
@@ -27,12 +27,12 @@ from xloom.pjrt.options import CompileOptions
 _attributes: list[NamedValues] = []
 
 
-@slot("PJRT_Plugin_Initialize")
+@entry_point("PJRT_Plugin_Initialize")
 def initialize(args: Any) -> None:
     """Nothing to do: the plugin is ready when it is loaded."""
 
 
-@slot("PJRT_Plugin_Attributes")
+@entry_point("PJRT_Plugin_Attributes")
 def attributes(args: Any) -> None:
     """The versions of StableHLO that programs may be in."""
     if not _attributes:
@@ -75,7 +75,7 @@ makers: dict[str, Callable[[int], Client]] = {
 """What makes the clients of GPUs, and of backends of one's own, by name: functions of the number of devices."""
 
 
-@slot("PJRT_Client_Create")
+@entry_point("PJRT_Client_Create")
 def create(args: Any) -> None:
     """A client of the backend that the option `backend` names, or of the CPU, as the platform `platform_name`."""
     options = named_values_at(args.create_options, args.num_options)
@@ -95,7 +95,7 @@ def create(args: Any) -> None:
     args.client = put(ClientView(client))
 
 
-@slot("PJRT_Client_Destroy")
+@entry_point("PJRT_Client_Destroy")
 def destroy(args: Any) -> None:
     """Waits for the work of a client's devices and drops its handle."""
     view = drop(args.client)
@@ -103,53 +103,53 @@ def destroy(args: Any) -> None:
         view.client.close()
 
 
-@slot("PJRT_Client_PlatformName")
+@entry_point("PJRT_Client_PlatformName")
 def platform_name(args: Any) -> None:
     """What the backend is registered as, or calls itself."""
     text = objects[args.client].platform_name
     args.platform_name, args.platform_name_size = text.address, text.size
 
 
-@slot("PJRT_Client_PlatformVersion")
+@entry_point("PJRT_Client_PlatformVersion")
 def platform_version(args: Any) -> None:
     """The version of the backend, as `Compiler.platform_version` says."""
     text = objects[args.client].platform_version
     args.platform_version, args.platform_version_size = text.address, text.size
 
 
-@slot("PJRT_Client_ProcessIndex")
+@entry_point("PJRT_Client_ProcessIndex")
 def process_index(args: Any) -> None:
     """The number of the client's process."""
     args.process_index = objects[args.client].client.process_index
 
 
-@slot("PJRT_Client_TopologyDescription")
+@entry_point("PJRT_Client_TopologyDescription")
 def topology(args: Any) -> None:
     """The client's devices as a topology description."""
     args.topology = intern_handle(objects[args.client].topology)
 
 
-@slot("PJRT_Client_Devices")
+@entry_point("PJRT_Client_Devices")
 def devices(args: Any) -> None:
     """All devices of the client."""
     row = objects[args.client].devices
     args.devices, args.num_devices = row.address, row.size
 
 
-@slot("PJRT_Client_AddressableDevices")
+@entry_point("PJRT_Client_AddressableDevices")
 def addressable_devices(args: Any) -> None:
     """The devices of the client that are in this process."""
     row = objects[args.client].addressable_devices
     args.addressable_devices, args.num_addressable_devices = row.address, row.size
 
 
-@slot("PJRT_Client_LookupDevice")
+@entry_point("PJRT_Client_LookupDevice")
 def lookup_device(args: Any) -> None:
     """The device with an id. Raises PjrtError where there is none."""
     args.device = intern_handle(objects[args.client].client.lookup_device(args.id))
 
 
-@slot("PJRT_Client_LookupAddressableDevice")
+@entry_point("PJRT_Client_LookupAddressableDevice")
 def lookup_addressable_device(args: Any) -> None:
     """The device with a local hardware id. Raises PjrtError where there is none."""
     args.addressable_device = intern_handle(
@@ -157,14 +157,14 @@ def lookup_addressable_device(args: Any) -> None:
     )
 
 
-@slot("PJRT_Client_AddressableMemories")
+@entry_point("PJRT_Client_AddressableMemories")
 def addressable_memories(args: Any) -> None:
     """The memory spaces of all devices."""
     row = objects[args.client].memories
     args.addressable_memories, args.num_addressable_memories = row.address, row.size
 
 
-@slot("PJRT_Client_DefaultDeviceAssignment")
+@entry_point("PJRT_Client_DefaultDeviceAssignment")
 def default_device_assignment(args: Any) -> None:
     """The first devices, of this process if it has enough, partitions of a replica next to each other."""
     count = args.num_replicas * args.num_partitions
@@ -179,7 +179,7 @@ def default_device_assignment(args: Any) -> None:
     (ctypes.c_int * count).from_address(args.default_assignment)[:] = ids
 
 
-@slot("PJRT_Client_UpdateGlobalProcessInfo")
+@entry_point("PJRT_Client_UpdateGlobalProcessInfo")
 def update_global_process_info(args: Any) -> None:
     """Ends what waits for processes that are gone."""
     client = objects[args.client].client
@@ -190,17 +190,17 @@ def update_global_process_info(args: Any) -> None:
             client.lose(info.task_id, f"{_GONE[info.state]}{': ' if why else ''}{why}")
 
 
-@slot("PJRT_Client_DmaMap")
+@entry_point("PJRT_Client_DmaMap")
 def dma_map(args: Any) -> None:
     """Nothing to do: devices use the host's memory."""
 
 
-@slot("PJRT_Client_DmaUnmap")
+@entry_point("PJRT_Client_DmaUnmap")
 def dma_unmap(args: Any) -> None:
     """Nothing to do, as `dma_map` did nothing."""
 
 
-@slot("PJRT_Client_Compile")
+@entry_point("PJRT_Client_Compile")
 @default_floats()
 def compile_program(args: Any) -> None:
     """A program on the client's devices."""
@@ -210,7 +210,7 @@ def compile_program(args: Any) -> None:
     args.executable = loaded_handle(objects[args.client].client.compile(module, options))
 
 
-@slot("PJRT_Client_Load")
+@entry_point("PJRT_Client_Load")
 def load(args: Any) -> None:
     """A compiled program on the client's devices."""
     args.loaded_executable = loaded_handle(objects[args.client].client.load(objects[args.executable].executable))

@@ -7,13 +7,13 @@ from typing import Any
 
 from xloom.hlo.shape import array_shape
 from xloom.pjrt.capi import errors
+from xloom.pjrt.capi.buffer_handles import buffer_handle, buffer_of
 from xloom.pjrt.capi.buffers import layout_at
-from xloom.pjrt.capi.cells import buffer_handle, buffer_of
+from xloom.pjrt.capi.ctypes_structs import int64s_at
 from xloom.pjrt.capi.element_types import DTYPE
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import objects
-from xloom.pjrt.capi.memory import int64s_at
-from xloom.pjrt.capi.slots import slot
 
 ENTRIES = [
     "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers",
@@ -28,7 +28,7 @@ def _row(kind: Any, address: int, count: int) -> list[Any]:
     return list((kind * count).from_address(address)) if count else []
 
 
-@slot("PJRT_Transfers_PJRT_Client_CrossHostSendBuffers")
+@entry_point("PJRT_Transfers_PJRT_Client_CrossHostSendBuffers")
 def send_buffers(args: Any) -> None:
     """Sends each buffer to a device; an event tells when that is done."""
     client, count = objects[args.client].client, args.num_buffers
@@ -40,7 +40,7 @@ def send_buffers(args: Any) -> None:
         events[k] = event_handle(sent)
 
 
-@slot("PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers")
+@entry_point("PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers")
 def receive_buffers(args: Any) -> None:
     """Buffers on a device, each of which another device sends."""
     client, count = objects[args.client].client, args.num_shapes
@@ -56,7 +56,7 @@ def receive_buffers(args: Any) -> None:
         found[k] = buffer_handle(buffer)
 
 
-@slot("PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice")
+@entry_point("PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice")
 def copy_to_remote_device(args: Any) -> None:
     """Tells the caller, who gets no error from this entry, that there are keys instead of descriptors."""
     error = errors.unimplemented("PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice")

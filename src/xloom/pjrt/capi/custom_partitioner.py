@@ -11,8 +11,8 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.proto.shapes import shape_to_bytes
 from xloom.hlo.proto.shardings import sharding_from_bytes, sharding_to_bytes
 from xloom.hlo.sharding import Sharding
-from xloom.pjrt.capi.memory import Text, bytes_at, struct, text_at
-from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.capi.ctypes_structs import Text, bytes_at, struct, text_at
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.error import PjrtError
 from xloom.stablehlo import from_stablehlo
 from xloom.status_code import Code
@@ -26,14 +26,14 @@ _CALLBACKS, _ARGS, _AVAL, _STRING = (
 )
 
 
-@slot("PJRT_Register_Custom_Partitioner")
+@entry_point("PJRT_Register_Custom_Partitioner")
 def register_custom_partitioner(args: Any) -> None:
     """Keeps the callbacks by which the framework partitions custom calls of a target."""
     # its guesses of shardings are not asked for: Shardy has propagated them before, by rules that come with the calls
     partitioners[text_at(args.name, args.name_size)] = _Partitioner(args.callbacks)
 
 
-@slot("PJRT_Register_Batch_Partitionable")
+@entry_point("PJRT_Register_Batch_Partitionable")
 def register_batch_partitionable(args: Any) -> None:
     """Calls of that target do the same with each element of a batch."""
     batched.add(text_at(args.name, args.name_size))

@@ -6,8 +6,8 @@ import ctypes
 from typing import Any
 
 from xloom.errors import DistributedError
-from xloom.pjrt.capi import guard
-from xloom.pjrt.capi.memory import Text, new, struct
+from xloom.pjrt.capi import native_library
+from xloom.pjrt.capi.ctypes_structs import Text, new, struct
 from xloom.pjrt.error import code_of
 from xloom.pjrt.future import Future
 from xloom.status_code import Code
@@ -81,7 +81,7 @@ _functions = {
     "for_each_payload": _FOR_EACH(lambda *_: None),
 }
 for _name, _function in _functions.items():
-    guard.register(f"error_{_name}", _function)
+    native_library.register(f"error_{_name}", _function)
 table = new(
     "PJRT_Error_FunctionTable",
     instance_size=ctypes.sizeof(struct("PJRT_Error")),
@@ -91,4 +91,4 @@ table = new(
 def fill_table() -> None:
     """Puts the functions into the table that every error points to."""
     for name in _functions:
-        setattr(table, name, guard.address(f"error_{name}"))
+        setattr(table, name, native_library.address(f"error_{name}"))

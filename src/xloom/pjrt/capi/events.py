@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.pjrt.capi import errors, guard
-from xloom.pjrt.capi.cells import native
+from xloom.pjrt.capi import errors, native_library
+from xloom.pjrt.capi.buffer_handles import native
+from xloom.pjrt.capi.ctypes_structs import text_at
+from xloom.pjrt.capi.entry_points import FUNCTION, entry_point
 from xloom.pjrt.capi.handles import drop, objects, put
-from xloom.pjrt.capi.memory import text_at
 from xloom.pjrt.capi.native_structs import EVENT, READY
-from xloom.pjrt.capi.slots import FUNCTION, slot
 from xloom.pjrt.capi.storage_ir import DROP_ERROR, NEW_ERROR
 from xloom.pjrt.error import PjrtError
 from xloom.pjrt.future import Future
@@ -49,17 +49,17 @@ def _drop_error(handle: int) -> None:
     drop(handle)
 
 
-guard.register(NEW_ERROR, _NEW_ERROR(_new_error))
-guard.register(DROP_ERROR, FUNCTION(_drop_error))
+native_library.register(NEW_ERROR, _NEW_ERROR(_new_error))
+native_library.register(DROP_ERROR, FUNCTION(_drop_error))
 
 
-@slot("PJRT_Event_Create")
+@entry_point("PJRT_Event_Create")
 def create(args: Any) -> None:
     """An event that the caller sets."""
     args.event = put(Future())
 
 
-@slot("PJRT_Event_Set")
+@entry_point("PJRT_Event_Set")
 def set_event(args: Any) -> None:
     """Ends an event of the caller's, with an error or without."""
     future = objects[args.event]
@@ -69,19 +69,19 @@ def set_event(args: Any) -> None:
         future.set()
 
 
-@slot("PJRT_Event_Destroy")
+@entry_point("PJRT_Event_Destroy")
 def destroy(args: Any) -> None:
     """Forgets the handle; the work goes on."""
     drop(args.event)
 
 
-@slot("PJRT_Event_IsReady")
+@entry_point("PJRT_Event_IsReady")
 def is_ready(args: Any) -> None:
     """Whether an event has ended, with an error or without."""
     args.is_ready = objects[args.event].is_ready
 
 
-@slot("PJRT_Event_Error")
+@entry_point("PJRT_Event_Error")
 def error(args: Any) -> None:
     """Raises the error of an event that has ended with one."""
     future = objects[args.event]
@@ -89,13 +89,13 @@ def error(args: Any) -> None:
         raise future.error
 
 
-@slot("PJRT_Event_Await")
+@entry_point("PJRT_Event_Await")
 def wait(args: Any) -> None:
     """Waits for an event. Raises its error."""
     objects[args.event].result()
 
 
-@slot("PJRT_Event_OnReady")
+@entry_point("PJRT_Event_OnReady")
 def on_ready(args: Any) -> None:
     """Calls back, with an error that the callback destroys."""
     callback, user_arg = _CALLBACK(args.callback), args.user_arg

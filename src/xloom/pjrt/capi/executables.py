@@ -6,17 +6,17 @@ import ctypes
 from functools import cached_property
 from typing import Any
 
-from xloom.pjrt.capi.cells import record_address
+from xloom.pjrt.capi.buffer_handles import record_address
+from xloom.pjrt.capi.ctypes_structs import CArray, NamedValues, Text, bytes_at, struct
 from xloom.pjrt.capi.element_types import NUMBER
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.float_environment import default_floats
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put_at
+from xloom.pjrt.capi.launch_plan import LaunchPlan
 from xloom.pjrt.capi.layouts import layout_handle
-from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, struct
 from xloom.pjrt.capi.native_structs import EXECUTABLE
 from xloom.pjrt.capi.owned import hand_over
-from xloom.pjrt.capi.plans import Plan
 from xloom.pjrt.capi.shardings import Shardings, of_leaves
-from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.memory_space import KINDS
 from xloom.pjrt.options import CompileOptions, assignment_proto
@@ -125,7 +125,7 @@ class LoadedView:
 
     def __init__(self, loaded: LoadedExecutable):
         self.loaded = loaded
-        self.plan = Plan(loaded)
+        self.plan = LaunchPlan(loaded)
         self.donated = frozenset(loaded.executable.donated)
         self.devices = CArray.pointers(intern_handle(device) for device in loaded.devices)
         partitions = loaded.executable.options.num_partitions
@@ -159,40 +159,40 @@ def loaded_handle(loaded: LoadedExecutable) -> int:
     return put_at(view.plan.address, view)
 
 
-@slot("PJRT_Executable_Destroy")
+@entry_point("PJRT_Executable_Destroy")
 def destroy(args: Any) -> None:
     """Frees an executable's handle."""
     drop(args.executable)
 
 
-@slot("PJRT_Executable_SizeOfGeneratedCodeInBytes")
+@entry_point("PJRT_Executable_SizeOfGeneratedCodeInBytes")
 def size_of_generated_code(args: Any) -> None:
     """Bytes of machine code: -1, which says that it is not known."""
     args.size_in_bytes = -1
 
 
-@slot("PJRT_Executable_Fingerprint")
+@entry_point("PJRT_Executable_Fingerprint")
 def fingerprint(args: Any) -> None:
     """The fingerprint of an executable."""
     text = objects[args.executable].fingerprint
     args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
 
 
-@slot("PJRT_LoadedExecutable_Fingerprint")
+@entry_point("PJRT_LoadedExecutable_Fingerprint")
 def loaded_fingerprint(args: Any) -> None:
     """The fingerprint of a loaded executable."""
     text = objects[args.executable].fingerprint
     args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
 
 
-@slot("PJRT_Executable_GetCostAnalysis")
+@entry_point("PJRT_Executable_GetCostAnalysis")
 def get_cost_analysis(args: Any) -> None:
     """The cost analysis of an executable, by XLA's names."""
     values = objects[args.executable].cost
     args.properties, args.num_properties = values.address, values.size
 
 
-@slot("PJRT_Executable_GetCompiledMemoryStats")
+@entry_point("PJRT_Executable_GetCompiledMemoryStats")
 def get_compiled_memory_stats(args: Any) -> None:
     """Bytes of arguments, results, temporaries and aliases that a run needs."""
     memory = objects[args.executable].executable.program.memory
@@ -207,21 +207,21 @@ def get_compiled_memory_stats(args: Any) -> None:
     args.generated_code_size_in_bytes = memory.constant_bytes
 
 
-@slot("PJRT_Executable_OutputElementTypes")
+@entry_point("PJRT_Executable_OutputElementTypes")
 def output_element_types(args: Any) -> None:
     """The PJRT_Buffer_Type of each result."""
     row = objects[args.executable].output_types
     args.output_types, args.num_output_types = row.address, row.size
 
 
-@slot("PJRT_Executable_OutputDimensions")
+@entry_point("PJRT_Executable_OutputDimensions")
 def output_dimensions(args: Any) -> None:
     """The dimensions of each result, one after another, and how many each has."""
     view = objects[args.executable]
     args.num_outputs, args.dims, args.dim_sizes = view.num_outputs, view.output_dims.address, view.output_ranks.address
 
 
-@slot("PJRT_Executable_OutputMemoryKinds")
+@entry_point("PJRT_Executable_OutputMemoryKinds")
 def output_memory_kinds(args: Any) -> None:
     """The memory kind of each result."""
     view = objects[args.executable]
@@ -229,14 +229,14 @@ def output_memory_kinds(args: Any) -> None:
     args.num_outputs, args.memory_kinds, args.memory_kind_sizes = kinds.size, kinds.address, sizes.address
 
 
-@slot("PJRT_Executable_ParameterMemoryKinds")
+@entry_point("PJRT_Executable_ParameterMemoryKinds")
 def parameter_memory_kinds(args: Any) -> None:
     """The memory kind of each parameter."""
     kinds, sizes = objects[args.executable].parameter_kinds
     args.num_parameters, args.memory_kinds, args.memory_kind_sizes = kinds.size, kinds.address, sizes.address
 
 
-@slot("PJRT_Executable_OptimizedProgram")
+@entry_point("PJRT_Executable_OptimizedProgram")
 def optimized_program(args: Any) -> None:
     """The optimised HLO module, serialised; without memory for it, its size."""
     data = objects[args.executable].program
@@ -247,19 +247,19 @@ def optimized_program(args: Any) -> None:
     program.code_size = len(data)
 
 
-@slot("PJRT_Executable_Serialize")
+@entry_point("PJRT_Executable_Serialize")
 def serialize(args: Any) -> None:
     """An executable as bytes, which `deserialize_and_load` reads."""
     hand_over(args, "serialized_executable", objects[args.executable].executable.serialize())
 
 
-@slot("PJRT_Executable_GetCompileOptions")
+@entry_point("PJRT_Executable_GetCompileOptions")
 def get_compile_options(args: Any) -> None:
     """The options that it was compiled with."""
     hand_over(args, "serialized_compile_options", objects[args.executable].options.to_proto())
 
 
-@slot("PJRT_Executable_DeserializeAndLoad")
+@entry_point("PJRT_Executable_DeserializeAndLoad")
 @default_floats()
 def deserialize_and_load(args: Any) -> None:
     """A loaded executable from bytes, with the options in them or others."""
@@ -269,33 +269,33 @@ def deserialize_and_load(args: Any) -> None:
     args.loaded_executable = loaded_handle(objects[args.client].client.deserialize(data, options))
 
 
-@slot("PJRT_LoadedExecutable_Destroy")
+@entry_point("PJRT_LoadedExecutable_Destroy")
 def loaded_destroy(args: Any) -> None:
     """Frees a loaded executable's handle."""
     drop(args.executable)
 
 
-@slot("PJRT_LoadedExecutable_GetExecutable")
+@entry_point("PJRT_LoadedExecutable_GetExecutable")
 def get_executable(args: Any) -> None:
     """The executable that it is made of."""
     args.executable = executable_handle(objects[args.loaded_executable].loaded.executable)
 
 
-@slot("PJRT_LoadedExecutable_GetDeviceAssignment")
+@entry_point("PJRT_LoadedExecutable_GetDeviceAssignment")
 def get_device_assignment(args: Any) -> None:
     """The device of each replica and partition, as a serialised DeviceAssignmentProto."""
     loaded = objects[args.executable].loaded
     hand_over(args, "serialized_device_assignment", assignment_proto(loaded.device_assignment))
 
 
-@slot("PJRT_LoadedExecutable_AddressableDevices")
+@entry_point("PJRT_LoadedExecutable_AddressableDevices")
 def addressable_devices(args: Any) -> None:
     """The devices that a loaded executable runs on."""
     row = objects[args.executable].devices
     args.addressable_devices, args.num_addressable_devices = row.address, row.size
 
 
-@slot("PJRT_LoadedExecutable_AddressableDeviceLogicalIds")
+@entry_point("PJRT_LoadedExecutable_AddressableDeviceLogicalIds")
 def addressable_device_logical_ids(args: Any) -> None:
     """The replica and the partition of each device."""
     view = objects[args.executable]
@@ -303,7 +303,7 @@ def addressable_device_logical_ids(args: Any) -> None:
     args.num_addressable_device_logical_ids = view.devices.size
 
 
-@slot("PJRT_LoadedExecutable_Delete")
+@entry_point("PJRT_LoadedExecutable_Delete")
 def delete(args: Any) -> None:
     """Gives up a loaded executable; its handle stays."""
     view = objects[args.executable]
@@ -311,7 +311,7 @@ def delete(args: Any) -> None:
     view.loaded.delete()
 
 
-@slot("PJRT_LoadedExecutable_IsDeleted")
+@entry_point("PJRT_LoadedExecutable_IsDeleted")
 def is_deleted(args: Any) -> None:
     """Whether a loaded executable was deleted."""
     args.is_deleted = objects[args.executable].loaded.is_deleted

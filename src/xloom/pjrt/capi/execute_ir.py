@@ -16,8 +16,8 @@ from llvmlite import ir
 from xloom.distributed.records import BRIEF, RUN
 from xloom.llvm.loop import loop
 from xloom.llvm.types import I32, I64, POINTER
+from xloom.pjrt.capi.ctypes_structs import struct
 from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
-from xloom.pjrt.capi.memory import struct
 from xloom.pjrt.capi.native_module import NULL, REFUSED, Attempt, Builder, Entry, NativeModule
 from xloom.pjrt.capi.native_structs import (
     ARGUMENT,

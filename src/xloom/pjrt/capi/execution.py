@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from xloom.pjrt.capi import errors, guard
-from xloom.pjrt.capi.cells import buffer_of, drain_destroyed, is_lent, lend, native, record_of, write_handles
+from xloom.pjrt.capi import errors, native_library
+from xloom.pjrt.capi.buffer_handles import buffer_of, drain_destroyed, is_lent, lend, native, record_of, write_handles
+from xloom.pjrt.capi.ctypes_structs import CArray, int64s_at, struct
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.events import event_handle, run_event
 from xloom.pjrt.capi.executables import LoadedView
 from xloom.pjrt.capi.execute_ir import ATTEMPT, FAILED
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
-from xloom.pjrt.capi.memory import CArray, int64s_at, struct
 from xloom.pjrt.capi.native_module import REFUSED
 from xloom.pjrt.capi.native_structs import NATIVE_EVENT
-from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import PjrtError
 from xloom.pjrt.executable import Results
 from xloom.pjrt.future import Future
@@ -35,7 +35,7 @@ def _word_array(count: int) -> type[ctypes.Array[ctypes.c_size_t]]:
     return ctypes.c_size_t * count
 
 
-@slot("PJRT_LoadedExecutable_Execute")
+@entry_point("PJRT_LoadedExecutable_Execute")
 def execute(args: Any) -> int | None:
     """Runs a program on its devices: that is left to native code after all if only Python's arrays were in its way."""
     drain_destroyed()
@@ -67,7 +67,7 @@ def execute(args: Any) -> int | None:
 
 
 def _python_sees_all() -> bool:
-    return bool(ctypes.c_int64.from_address(guard.address(PYTHON_ONLY)).value)
+    return bool(ctypes.c_int64.from_address(native_library.address(PYTHON_ONLY)).value)
 
 
 def _lend(view: LoadedView, handles: Sequence[Any]) -> bool:
@@ -120,16 +120,18 @@ def _failed(plan: int, args: int, number: int) -> int:
     return 0
 
 
-guard.register(FAILED, ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(_failed))
+native_library.register(
+    FAILED, ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(_failed)
+)
 
 
-@slot("PJRT_ExecuteContext_Create")
+@entry_point("PJRT_ExecuteContext_Create")
 def create_context(args: Any) -> None:
     """A context of executions, which holds user data of FFI handlers by type id."""
     args.context = put({})
 
 
-@slot("PJRT_ExecuteContext_Destroy")
+@entry_point("PJRT_ExecuteContext_Destroy")
 def destroy_context(args: Any) -> None:
     """Frees an execution's context."""
     drop(args.context)

@@ -9,13 +9,13 @@ from xloom.pjrt.capi import (
     cross_host_transfers,
     custom_partitioner,
     ffi,
-    guard,
     layouts,
     memory_descriptions,
+    native_library,
     profiler,
     shardings,
 )
-from xloom.pjrt.capi.memory import struct
+from xloom.pjrt.capi.ctypes_structs import struct
 from xloom.pjrt.capi.structs import EXTENSION_TYPES
 
 _ALL = {
@@ -49,7 +49,7 @@ def chain() -> list[Any]:
         made = kind()
         made.base.struct_size, made.base.type = ctypes.sizeof(kind), _NUMBERS[name]
         for entry in functions:
-            setattr(made, entry, guard.address(entry))
+            setattr(made, entry, native_library.address(entry))
         found[-1].base.next = ctypes.addressof(made)
         found.append(made)
     return found

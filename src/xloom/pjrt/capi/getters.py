@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xloom.llvm.struct_layout import StructLayout
-from xloom.pjrt.capi.memory import struct
+from xloom.pjrt.capi.ctypes_structs import struct
 from xloom.pjrt.capi.native_structs import BUFFER, EXECUTABLE, LAYOUT, MEMORY, USER_DATA
 
 

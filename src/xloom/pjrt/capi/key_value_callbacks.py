@@ -7,7 +7,7 @@ from typing import Any
 
 from xloom.errors import DistributedError
 from xloom.pjrt.capi import errors
-from xloom.pjrt.capi.memory import Text, bytes_at, new
+from xloom.pjrt.capi.ctypes_structs import Text, bytes_at, new
 from xloom.status_code import Code
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)

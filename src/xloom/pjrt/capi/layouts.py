@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 from xloom.hlo.shape import Shape
-from xloom.pjrt.capi import guard
+from xloom.pjrt.capi import native_library
+from xloom.pjrt.capi.ctypes_structs import Text
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.handles import objects
-from xloom.pjrt.capi.memory import Text
 from xloom.pjrt.capi.native_structs import LAYOUT
-from xloom.pjrt.capi.slots import slot
 
 ENTRIES = [
     "PJRT_Layouts_MemoryLayout_Destroy",
@@ -29,7 +29,7 @@ class _Layout:
 
     def __init__(self, major_to_minor: tuple[int, ...]):
         self._text = Text(f"{{{','.join(map(str, reversed(major_to_minor)))}}}")
-        deleter = guard.address(guard.NOTHING)
+        deleter = native_library.address(native_library.NOTHING)
         self._struct = LAYOUT.new(text=self._text.address, size=self._text.size, deleter=deleter)
         self.address = ctypes.addressof(self._struct)
 
@@ -48,26 +48,26 @@ def _default_layout(rank: int) -> int:
     return _layout(tuple(range(rank))).address
 
 
-@slot("PJRT_Layouts_PJRT_Client_GetDefaultLayout")
+@entry_point("PJRT_Layouts_PJRT_Client_GetDefaultLayout")
 def client_default_layout(args: Any) -> None:
     """The layout that arrays of a type and dimensions have on a client's devices unless told."""
     args.layout = _default_layout(args.num_dims)
 
 
-@slot("PJRT_Layouts_PJRT_Topology_GetDefaultLayout")
+@entry_point("PJRT_Layouts_PJRT_Topology_GetDefaultLayout")
 def topology_default_layout(args: Any) -> None:
     """The layout that arrays of a type and dimensions have on a topology's devices unless told."""
     args.layout = _default_layout(args.num_dims)
 
 
-@slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")
+@entry_point("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")
 def output_layouts(args: Any) -> None:
     """The layouts of an executable's results."""
     row = objects[args.executable].output_layouts
     args.num_outputs, args.layouts = row.size, row.address
 
 
-@slot("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
+@entry_point("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
 def parameter_layouts(args: Any) -> None:
     """The layouts of an executable's parameters."""
     row = objects[args.executable].parameter_layouts

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.pjrt.capi import guard
+from xloom.pjrt.capi import native_library
+from xloom.pjrt.capi.ctypes_structs import CArray, Text, new, struct
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.handles import intern_handle, objects
-from xloom.pjrt.capi.memory import CArray, Text, new, struct
 from xloom.pjrt.capi.native_structs import MEMORY, USER_DATA
-from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.memory_space import MemorySpace
 
 _SET = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
@@ -27,7 +27,7 @@ def _set_user_data(memory: int, key: int, data: int, destructor: int) -> None:
     raise AssertionError(f"a memory has room for {USER_DATA} keys")
 
 
-guard.register("memory_set_user_data", _set_user_data)
+native_library.register("memory_set_user_data", _set_user_data)
 table = new(
     "PJRT_Memory_FunctionTable",
     instance_struct_size=ctypes.sizeof(struct("PJRT_Memory")),
@@ -37,7 +37,7 @@ table = new(
 def fill_table() -> None:
     """Puts the functions into the table that every memory points to."""
     for name in ("get_user_data", "set_user_data"):
-        setattr(table, name, guard.address(f"memory_{name}"))
+        setattr(table, name, native_library.address(f"memory_{name}"))
 
 
 class _View:
@@ -73,21 +73,21 @@ def memory_of(handle: int) -> MemorySpace:
     return objects[handle].memory
 
 
-@slot("PJRT_Memory_DebugString")
+@entry_point("PJRT_Memory_DebugString")
 def debug_string(args: Any) -> None:
     """The memory space's name in logs."""
     text = objects[args.memory].debug_string
     args.debug_string, args.debug_string_size = text.address, text.size
 
 
-@slot("PJRT_Memory_ToString")
+@entry_point("PJRT_Memory_ToString")
 def to_string(args: Any) -> None:
     """The memory space's name for users."""
     text = objects[args.memory].to_string
     args.to_string, args.to_string_size = text.address, text.size
 
 
-@slot("PJRT_Memory_AddressableByDevices")
+@entry_point("PJRT_Memory_AddressableByDevices")
 def addressable_by_devices(args: Any) -> None:
     """The devices that can use a memory space."""
     row = objects[args.memory].devices

@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from xloom.llvm.struct_layout import StructLayout
 from xloom.llvm.types import I8, I32, I64, POINTER, VOID
-from xloom.pjrt.capi.memory import least_size, struct
+from xloom.pjrt.capi.ctypes_structs import least_size, struct
 from xloom.pjrt.capi.native_structs import PREFIX
 
 NULL = ir.Constant(POINTER, None)

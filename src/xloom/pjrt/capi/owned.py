@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.pjrt.capi import guard
+from xloom.pjrt.capi import native_library
+from xloom.pjrt.capi.ctypes_structs import Text
 from xloom.pjrt.capi.handles import drop, put
-from xloom.pjrt.capi.memory import Text
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -15,7 +15,7 @@ def _delete(handle: int) -> None:
     drop(handle)
 
 
-guard.register("delete_owned", _delete)
+native_library.register("delete_owned", _delete)
 
 
 def hand_over(args: Any, name: str, data: bytes) -> None:
@@ -23,4 +23,4 @@ def hand_over(args: Any, name: str, data: bytes) -> None:
     text = Text(data)
     args.serialized_bytes, args.serialized_bytes_size = text.address, text.size
     setattr(args, name, put(text))
-    setattr(args, f"{name}_deleter", guard.address("delete_owned"))
+    setattr(args, f"{name}_deleter", native_library.address("delete_owned"))

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from xloom.pjrt.capi import guard
+from xloom.pjrt.capi import native_library
+from xloom.pjrt.capi.ctypes_structs import Text, new, struct
 from xloom.pjrt.capi.handles import drop, objects, put
-from xloom.pjrt.capi.memory import Text, new, struct
 from xloom.pjrt.xspace import xspace
 from xloom.trace import Trace, trace
 
@@ -82,7 +82,7 @@ def _entry(name: str, body: Callable[[Any], None]) -> Any:
 
 
 for _field, _row in _BODIES.items():
-    guard.register(f"profiler_{_field}", _entry(*_row))
+    native_library.register(f"profiler_{_field}", _entry(*_row))
 
 
 def extension() -> Any:
@@ -92,9 +92,9 @@ def extension() -> Any:
     table.struct_size = type(table).consume.offset
     for field, kind in table._fields_:
         if kind is ctypes.c_void_p and field.startswith("error_"):
-            setattr(table, field, guard.address(guard.NOTHING))  # there are no errors
+            setattr(table, field, native_library.address(native_library.NOTHING))  # there are no errors
     for field in _BODIES:
-        setattr(table, field, guard.address(f"profiler_{field}"))
+        setattr(table, field, native_library.address(f"profiler_{field}"))
     made = struct("PJRT_Profiler_Extension")(profiler_api=ctypes.addressof(table))
     made.table = table
     return made

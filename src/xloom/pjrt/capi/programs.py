@@ -5,7 +5,7 @@ from __future__ import annotations
 from xloom.hlo.lazy_module import changed_when_read
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
-from xloom.pjrt.capi.memory import bytes_at, struct, text_at
+from xloom.pjrt.capi.ctypes_structs import bytes_at, struct, text_at
 from xloom.pjrt.error import invalid
 from xloom.pjrt.options import CompileOptions
 from xloom.stablehlo import from_stablehlo

@@ -8,9 +8,9 @@ from typing import Any
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.proto.shardings import sharding_to_bytes
 from xloom.hlo.sharding import Sharding
+from xloom.pjrt.capi.ctypes_structs import CArray, Text
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.handles import objects
-from xloom.pjrt.capi.memory import CArray, Text
-from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.wire import embedded
 
 ENTRIES = ["PJRT_Shardings_PJRT_Executable_ParameterShardings", "PJRT_Shardings_PJRT_Executable_OutputShardings"]
@@ -48,7 +48,7 @@ def of_leaves(instruction: Instruction) -> list[Sharding]:
     return list(sharding.elements) if sharding.kind == "tuple" else [sharding] * count
 
 
-@slot("PJRT_Shardings_PJRT_Executable_ParameterShardings")
+@entry_point("PJRT_Shardings_PJRT_Executable_ParameterShardings")
 def parameter_shardings(args: Any) -> None:
     """The shardings of an executable's parameters."""
     found = objects[args.executable].parameter_shardings
@@ -59,7 +59,7 @@ def parameter_shardings(args: Any) -> None:
     )
 
 
-@slot("PJRT_Shardings_PJRT_Executable_OutputShardings")
+@entry_point("PJRT_Shardings_PJRT_Executable_OutputShardings")
 def output_shardings(args: Any) -> None:
     """The shardings of an executable's results."""
     found = objects[args.executable].output_shardings

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from xloom.pjrt.capi.ctypes_structs import CArray, NamedValues, Text, bytes_at, named_values_at
 from xloom.pjrt.capi.device_count import device_count
+from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.executables import executable_handle
 from xloom.pjrt.capi.float_environment import default_floats
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
-from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, named_values_at
 from xloom.pjrt.capi.owned import hand_over
 from xloom.pjrt.capi.programs import module_of
-from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.compiler import Compiler, CpuCompiler
 from xloom.pjrt.device import DeviceDescription, described
 from xloom.pjrt.executable import Executable
@@ -49,73 +49,73 @@ def _of_cpu(counts: Sequence[int]) -> Topology:
     return Topology(compiler, described(compiler, counts))
 
 
-@slot("PJRT_TopologyDescription_Create")
+@entry_point("PJRT_TopologyDescription_Create")
 def create(args: Any) -> None:
     """A topology of as many CPU devices as the options say."""
     args.topology = put(_of_cpu([device_count(named_values_at(args.create_options, args.num_options))]))
 
 
-@slot("PJRT_TopologyDescription_Destroy")
+@entry_point("PJRT_TopologyDescription_Destroy")
 def destroy(args: Any) -> None:
     """Frees a topology's handle."""
     drop(args.topology)
 
 
-@slot("PJRT_TopologyDescription_PlatformName")
+@entry_point("PJRT_TopologyDescription_PlatformName")
 def platform_name(args: Any) -> None:
     """What the backend is registered as, or calls itself."""
     text = objects[args.topology].platform_name
     args.platform_name, args.platform_name_size = text.address, text.size
 
 
-@slot("PJRT_TopologyDescription_PlatformVersion")
+@entry_point("PJRT_TopologyDescription_PlatformVersion")
 def platform_version(args: Any) -> None:
     """The version of the backend, as `Compiler.platform_version` says."""
     text = objects[args.topology].platform_version
     args.platform_version, args.platform_version_size = text.address, text.size
 
 
-@slot("PJRT_TopologyDescription_GetDeviceDescriptions")
+@entry_point("PJRT_TopologyDescription_GetDeviceDescriptions")
 def get_device_descriptions(args: Any) -> None:
     """The descriptions of a topology's devices."""
     row = objects[args.topology].handles
     args.descriptions, args.num_descriptions = row.address, row.size
 
 
-@slot("PJRT_TopologyDescription_Attributes")
+@entry_point("PJRT_TopologyDescription_Attributes")
 def attributes(args: Any) -> None:
     """The attributes of a topology: there are none."""
     values = objects[args.topology].attributes
     args.attributes, args.num_attributes = values.address, values.size
 
 
-@slot("PJRT_TopologyDescription_Serialize")
+@entry_point("PJRT_TopologyDescription_Serialize")
 def serialize(args: Any) -> None:
     """A topology as bytes, which `deserialize` reads."""
     hand_over(args, "serialized_topology", objects[args.topology].serialize())
 
 
-@slot("PJRT_TopologyDescription_Deserialize")
+@entry_point("PJRT_TopologyDescription_Deserialize")
 def deserialize(args: Any) -> None:
     """A topology from the bytes of `serialize`."""
     _, _, counts = json.loads(bytes_at(args.serialized_topology, args.serialized_topology_size))
     args.topology = put(_of_cpu(counts))
 
 
-@slot("PJRT_TopologyDescription_Fingerprint")
+@entry_point("PJRT_TopologyDescription_Fingerprint")
 def fingerprint(args: Any) -> None:
     """A number that equal topologies have in common."""
     args.fingerprint = zlib.crc32(objects[args.topology].serialize())
 
 
-@slot("PJRT_TopologyDescription_GetMemorySpaceKindIds")
+@entry_point("PJRT_TopologyDescription_GetMemorySpaceKindIds")
 def get_memory_space_kind_ids(args: Any) -> None:
     """The numbers of the kinds of memory."""
     row = objects[args.topology].kind_ids
     args.memory_space_kind_ids, args.num_memory_space_kind_ids = row.address, row.size
 
 
-@slot("PJRT_Compile")
+@entry_point("PJRT_Compile")
 @default_floats()
 def compile_program(args: Any) -> None:
     """A program that is not on devices yet."""

@@ -1,4 +1,4 @@
-"""What native code must know of a loaded executable: where the code is, and which arrays it takes and gives."""
+"""How native code launches a loaded executable: where its code is, and which arrays it takes and gives."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import ctypes
 import math
 from typing import Any
 
-from xloom.pjrt.capi.cells import record_address
+from xloom.pjrt.capi.buffer_handles import record_address
 from xloom.pjrt.capi.native_structs import ARGUMENT, PLAN, RESULT, TOOK_LONG
 from xloom.pjrt.direct import BetweenProcesses, DirectRun, direct_run
 from xloom.pjrt.executable import LoadedExecutable
 from xloom.pjrt.hand_over import HandOver
 
 
-class Plan:
+class LaunchPlan:
     """A loaded executable in C memory."""
 
     def __init__(self, loaded: LoadedExecutable):

@@ -1,4 +1,4 @@
-"""Which Python function does what entry of PJRT's tables."""
+"""The entry points of PJRT_Api and its extensions that are Python functions: each is registered by its C name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import xloom
-from xloom.pjrt.capi import errors, getters, guard, native_entries
-from xloom.pjrt.capi.memory import least_size, struct, whole_size
+from xloom.pjrt.capi import errors, getters, native_entries, native_library
+from xloom.pjrt.capi.ctypes_structs import least_size, struct, whole_size
 from xloom.pjrt.capi.native_module import IN_PYTHON
 from xloom.pjrt.capi.structs import MAJOR, MINOR
 from xloom.pjrt.error import PjrtError, invalid
@@ -17,11 +17,15 @@ FUNCTION = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 Body = Callable[[Any], int | None]
 
 bodies: dict[str, Body] = {}
-"""By name of the entry: a function of its arguments' structure, which holds the results too."""
+"""By an entry point's name: a function of its `PJRT_*_Args` structure, which it also writes the results to."""
 
 
-def slot(name: str) -> Callable[[Body], Body]:
-    """Registers the decorated function; what it raises becomes a PJRT_Error. One that it returns is already."""
+def entry_point(name: str) -> Callable[[Body], Body]:
+    """Registers the decorated function for the entry point `name`, as `PJRT_Buffer_Delete`.
+
+    It gets the ctypes structure `<name>_Args` and returns None, or the address of a PJRT_Error; what it raises becomes
+    one.
+    """
 
     def register(body: Body) -> Body:
         bodies[name] = body
@@ -36,9 +40,9 @@ def declare(names: Iterable[str]) -> None:
     Those that only read are native code already; others are for what native code leaves to Python."""
     for name in names:
         if name in native_entries.NAMES:
-            guard.register(f"{name}{IN_PYTHON}", FUNCTION(_entry(name)))
+            native_library.register(f"{name}{IN_PYTHON}", FUNCTION(_entry(name)))
         elif name not in getters.NAMES:
-            guard.register(name, FUNCTION(_entry(name)))
+            native_library.register(name, FUNCTION(_entry(name)))
 
 
 def _entry(name: str) -> Callable[[int], int | None]:
@@ -58,7 +62,7 @@ def _entry(name: str) -> Callable[[int], int | None]:
             return _call_shorter(body, kind(), address, args.struct_size)
         except BaseException as error:  # the caller is C++
             if isinstance(error, KeyboardInterrupt):
-                guard.interrupt_caller()
+                native_library.interrupt_caller()
             return errors.new_error(error)
 
     return call

@@ -1,4 +1,4 @@
-"""Handles of buffers: native cells, which Python's buffers come to and from.
+"""PJRT_Buffer handles: each is the address of a cell that native code reads, and stands for a `Buffer` of Python.
 
 A buffer that native code has made is a `Buffer` from the moment that Python first sees it; one that Python has made
 lends its array to native code when that has asked for it in vain. One that is to be donated goes back to native code
@@ -18,12 +18,12 @@ import numpy as np
 
 from xloom.hlo.shape import Layout, Shape, array_shape
 from xloom.pjrt.buffer import Buffer
-from xloom.pjrt.capi import guard
+from xloom.pjrt.capi import native_library
+from xloom.pjrt.capi.ctypes_structs import CArray
 from xloom.pjrt.capi.element_types import NUMBER
 from xloom.pjrt.capi.handles import intern_handle, objects
 from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.memories import memory_handle
-from xloom.pjrt.capi.memory import CArray
 from xloom.pjrt.capi.native_entries import FUNCTIONS, RELEASING
 from xloom.pjrt.capi.native_structs import (
     BUFFER,
@@ -91,7 +91,7 @@ def native(name: str) -> Callable[..., Any]:
     """A native function as Python calls it."""
     prototype = ctypes.CFUNCTYPE if name in RELEASING else ctypes.PYFUNCTYPE
     result, *arguments = (_KINDS[kind] for kind in {**FUNCTIONS, **RELEASING}[name])
-    return prototype(result, *arguments)(guard.address(name))
+    return prototype(result, *arguments)(native_library.address(name))
 
 
 def record_address(shape: Shape, memory_space: MemorySpace) -> int:

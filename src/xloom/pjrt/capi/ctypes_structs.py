@@ -1,4 +1,4 @@
-"""C structures by ctypes, and memory that outlives the call that returns it."""
+"""The structures of `structs` as ctypes types, and strings and arrays in C memory that outlives the call."""
 
 from __future__ import annotations
 

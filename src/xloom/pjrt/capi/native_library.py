@@ -1,8 +1,9 @@
-"""Python functions as C calls them at any moment, even while an exception is on its way through the caller.
+"""The plugin's native functions: entry points, and wrappers by which C may call Python at any moment.
 
-jaxlib destroys objects while it raises: Python code that runs then would find the exception pending, fail at once, and
-lose it. So native code puts it aside before Python runs, and back afterwards. Nor may a signal that came in C++ be
-heard at the function's first line, which would not run: it is heard before, and comes again when Python is left.
+jaxlib destroys objects while it raises an exception: Python code that runs then would find the exception pending, fail
+at once, and lose it. So native code puts it aside before Python runs, and back afterwards. Nor may a signal that came
+in C++ be heard at the function's first line, which would not run: it is heard before, and comes again when Python is
+left.
 """
 
 from __future__ import annotations
