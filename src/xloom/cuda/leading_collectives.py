@@ -7,7 +7,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.interpreter.collective import members_of
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -21,7 +21,7 @@ class LeadingCollectives(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 # gather(x, d) == reshape(transpose(gather(reshape(x, [1, ...]), 0)))

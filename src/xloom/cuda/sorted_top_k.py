@@ -9,7 +9,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -23,7 +23,7 @@ class SortedTopK(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 # topk(x, k) == slice(sort((x, iota), x > y), [:k]); > in the total order of floats

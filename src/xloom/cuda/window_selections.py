@@ -9,8 +9,8 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.passes.base import Pass, register
-from xloom.passes.inline import inline
-from xloom.passes.replacement import replace_each
+from xloom.passes.computation_inlining import inline
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -24,7 +24,7 @@ class WindowSelections(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 # select-and-scatter(x, s) == scatter(init, place of reduce-window((x, place), select), s); sums of narrow floats in f32

@@ -8,7 +8,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, instructions_of, pin_roots, register
-from xloom.passes.inline import inline
+from xloom.passes.computation_inlining import inline
 
 _PAIRS = {
     "copy-done": "copy",

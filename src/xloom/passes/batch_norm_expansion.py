@@ -13,7 +13,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -31,7 +31,7 @@ class BatchNormExpansion(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 # normalised = (x - mean) / sqrt(variance + epsilon) * scale + offset

@@ -16,7 +16,7 @@ from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.hlo.sharding import ReplicaGroups
 from xloom.interpreter.collective import members_of
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -38,7 +38,7 @@ class CollectiveExpansion(Pass):
         """See the class."""
         if module.config.replica_count * module.config.num_partitions == 1:
             return False
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 @dataclass(frozen=True)

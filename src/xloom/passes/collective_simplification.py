@@ -10,7 +10,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -31,7 +31,7 @@ class CollectiveSimplification(Pass):
         """See the class."""
         if module.config.replica_count != 1 or module.config.num_partitions != 1:
             return False
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 def _is_alone(i: Instruction) -> bool:

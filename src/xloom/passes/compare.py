@@ -45,7 +45,7 @@ class Compare:
 
     def after(self, module: Module, pass_: Pass, number: int) -> None:
         """Raises WrongValueError that names the first differing element, the arguments, and the module before."""
-        from xloom.passes.translation import compare  # with which goes much that compiling needs not
+        from xloom.passes.translation_validation import compare  # with which goes much that compiling needs not
 
         before, self._before = self._before, module.clone("")
         assert before is not None

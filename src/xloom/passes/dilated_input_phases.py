@@ -21,7 +21,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.passes.base import Pass, register
 from xloom.passes.narrow_operands import is_widened
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -49,7 +49,7 @@ class DilatedInputPhases(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 class _Phase(NamedTuple):

@@ -13,8 +13,8 @@ from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.carrier import carried_module, carries_hlo
-from xloom.passes.inline import inline, is_copy_of
-from xloom.passes.turned_result import turn_back
+from xloom.passes.computation_inlining import inline, is_copy_of
+from xloom.passes.transposed_result import turn_back
 
 
 @register

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
-from xloom.passes.inline import inline
-from xloom.passes.outside_in import expand_all
+from xloom.passes.call_expansion import expand_all
+from xloom.passes.computation_inlining import inline
 
 
 @register

@@ -5,9 +5,9 @@ from __future__ import annotations
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.call_expansion import expand_from_outside, is_deep
+from xloom.passes.computation_inlining import inline
 from xloom.passes.dce import remove_unreachable_computations
-from xloom.passes.inline import inline
-from xloom.passes.outside_in import expand_from_outside, is_deep
 
 _INLINED = frozenset({"call", "fusion"})
 

@@ -11,7 +11,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 _MOST_BLOCKS = 32
@@ -40,7 +40,7 @@ class LinearAlgebraBlocking(Pass):
         rules = RuleTable()
         rules("cholesky")(self._factor)
         rules("triangular-solve")(self._solution)
-        return replace_each(module, rules)
+        return expand_ops(module, rules)
 
     # U[k, k:] = op(cholesky(B)) where B = A[k, k:] - U[:k, k]^H U[:k, k:]; L = U^H
     def _factor(self, i: Instruction, rw: Rewriter) -> Instruction | None:

@@ -1,4 +1,4 @@
-"""Questions that rewrite rules ask of an instruction: is it a constant, do all its elements equal a value?"""
+"""Predicates that rewrite rules ask of an instruction: is it a constant, do all its elements equal a value?"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from xloom.hlo.dtype import bf16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -24,7 +24,7 @@ class NarrowOperands(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 # f(convert(x), convert(y)) == f(x, y); with sums in f32, of bf16

@@ -20,8 +20,8 @@ from xloom.hlo.stack_frames import keep_used_frames
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.call_inlining import CallInlining
 from xloom.passes.call_layouts import RESULT, CallLayouts, explicit
+from xloom.passes.computation_inlining import with_layout
 from xloom.passes.effects import Effects
-from xloom.passes.inline import with_layout
 from xloom.passes.pattern.bindings import UnboundError, bound_values, version_of
 from xloom.passes.pattern.hints import hint_of_miss, hint_of_refusal
 from xloom.passes.pattern.matcher import Match, Matcher, Miss, with_views
@@ -30,8 +30,8 @@ from xloom.passes.pattern.region import Refusal, Region, is_dead_part, operands_
 from xloom.passes.pattern.report import Found, NearMiss, Place, report_text
 from xloom.passes.pattern.sources import find_pattern
 from xloom.passes.pattern.views import is_view
+from xloom.passes.transposed_result import turn, turn_back
 from xloom.passes.tuple_simplification import TupleSimplification
-from xloom.passes.turned_result import turn, turn_back
 
 _MOST_TRIES = 4
 _RUNS_CALLEES = frozenset({"call", "while", "conditional"})

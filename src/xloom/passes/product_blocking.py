@@ -12,8 +12,8 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.base import Pass, register
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.product_tiling import is_of_tiles
-from xloom.passes.replacement import replace_each
 from xloom.passes.rewrite import Rewriter, RuleTable
 from xloom.passes.row_region import (
     BLOCK_BYTES,
@@ -56,7 +56,7 @@ class ProductBlocking(Pass):
         """See the class."""
         rules = RuleTable()
         rules("dot")(self._blocked)
-        return replace_each(module, rules)
+        return expand_ops(module, rules)
 
     # dot(f(dot(q, k)), v)[rows] == dot(f(dot(q[rows], k)), v) where f keeps rows apart
     def _blocked(self, i: Instruction, rw: Rewriter) -> Instruction | None:

@@ -15,7 +15,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 from xloom.passes.row_region import BLOCK_BYTES, LEAST_BYTES, LEAST_ROWS, RowRegion, is_worth_dividing
 
@@ -54,7 +54,7 @@ class ProductTiling(Pass):
                     found.update(region.dots)
         rules = RuleTable()
         rules("dot")(tiled)
-        return bool(found) and replace_each(module, rules)
+        return bool(found) and expand_ops(module, rules)
 
 
 def is_of_tiles(dot: Instruction) -> bool:

@@ -6,7 +6,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.product_type import product_type
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -21,7 +21,7 @@ class ProductWidening(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 # dot(x, y) == convert(dot(x, y) in the type of x and y)

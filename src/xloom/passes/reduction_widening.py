@@ -11,7 +11,7 @@ from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, tuple_shape
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -36,7 +36,7 @@ class ReductionWidening(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 def _is_narrow(shape: Shape) -> bool:

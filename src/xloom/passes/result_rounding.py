@@ -7,7 +7,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.opcodes import OPCODES
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -26,7 +26,7 @@ class ResultRounding(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
-        return replace_each(module, rule)
+        return expand_ops(module, rule)
 
 
 # x op y == reduce-precision(x op y); of bf16 and f16

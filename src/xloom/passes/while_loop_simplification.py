@@ -9,11 +9,11 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import tuple_shape
 from xloom.passes.base import Pass, instructions_of, pin_roots, register
+from xloom.passes.call_expansion import expand_from_outside, is_deep
+from xloom.passes.computation_inlining import inline
 from xloom.passes.dce import remove_dead, remove_keeping_order
 from xloom.passes.effects import Effects
-from xloom.passes.inline import inline
 from xloom.passes.loops import element_of, initial, is_element, known_trip_count, needs
-from xloom.passes.outside_in import expand_from_outside, is_deep
 from xloom.passes.rewrite import editable_computations
 
 _SINK_ELEMENTS = 1024

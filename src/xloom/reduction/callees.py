@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.passes.inline import inline
+from xloom.passes.computation_inlining import inline
 from xloom.passes.loops import is_element
 from xloom.reduction.base import Reduction, Site, forget_signature, outputs_of, set_outputs
 from xloom.reduction.substitution import zeros

@@ -9,7 +9,7 @@ from typing import ClassVar
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import pin_roots
-from xloom.passes.inline import inline
+from xloom.passes.computation_inlining import inline
 from xloom.reduction.base import Places, Reduction, Site, host, numbered
 
 _NEVER = -1

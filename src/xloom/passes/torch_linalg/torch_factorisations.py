@@ -12,7 +12,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.passes.base import Pass, register
-from xloom.passes.replacement import replace_each
+from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 from xloom.passes.torch_linalg import factors, systems
 from xloom.passes.torch_linalg.expansion import Expansion, Values
@@ -37,7 +37,7 @@ class TorchFactorisations(Pass):
         """See the class."""
         rules = RuleTable()
         rules("custom-call")(self._factorisation)
-        return replace_each(module, rules)
+        return expand_ops(module, rules)
 
     def _factorisation(self, call: Instruction, rw: Rewriter) -> Instruction | None:
         target = call["custom_call_target"]

@@ -1,4 +1,4 @@
-"""Results that a program has with their dimensions in another order than a pattern, as dot(b, a) for dot(a, b)."""
+"""Results that a program has transposed, compared with a pattern: dot(b, a) where that has dot(a, b)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions, rounding, absolute values, complex numbers."""
+"""Operators of one operand: conversions, rounding, absolute values; and complex numbers with their parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whether a module after a pass has the values of the module before: by the interpreter, on random arguments."""
+"""Translation validation: has a module after a pass the values of the module before? By the interpreter, on random
+arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from xloom.passes.base import Pass
 from xloom.passes.comparison_outcomes import NotComparedError, WrongValueError, outcomes
 from xloom.passes.hooks import difference, with_carried
 from xloom.passes.shrinking import shrunk
-from xloom.passes.trial import LESS, MOST_WORK, Loops, TooMuchWork, plain, trial
+from xloom.passes.trial_evaluation import LESS, MOST_WORK, Loops, TooMuchWork, plain, trial
 
 if TYPE_CHECKING:
     from xloom.passes.compare import Compare

@@ -16,7 +16,7 @@ from xloom.passes import PASSES, Compare, Pass, WrongValueError, run_passes
 from xloom.passes.compare import NotComparedWarning
 from xloom.passes.hooks import difference
 from xloom.passes.shrinking import shrunk
-from xloom.passes.trial import Loops, TooMuchWork, trial
+from xloom.passes.trial_evaluation import Loops, TooMuchWork, trial
 
 LOOPS = "while-loop-simplification,tuple-simplification,cse,dce"
 

@@ -1,4 +1,4 @@
-"""Expansion of what computations call: from the inside to the outside or, where that goes deep, the other way round.
+"""In which order calls are replaced by what they call: innermost first or, where they nest deeply, outermost first.
 
 From the inside, the innermost instructions are copied once for each level; from the outside, every one once.
 """

@@ -1,4 +1,4 @@
-"""What the interpreter sees of a module for some arguments: its result, and the states that its loops go through."""
+"""A module evaluated on trial, for translation validation: its result, and the states that its loops go through."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""Replaces instructions by opcode, also those that rewriting must not choose about: with effects, or in an order."""
+"""Expansion of opcodes into others: each instruction is asked once, also those with effects or control dependencies,
+which rewriting leaves alone."""
 
 from __future__ import annotations
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import instructions_of, pin_roots
-from xloom.passes.inline import with_layout
+from xloom.passes.computation_inlining import with_layout
 from xloom.passes.rewrite import Rewriter, RuleTable, editable_computations
 
 
-def replace_each(module: Module, rules: RuleTable) -> bool:
+def expand_ops(module: Module, rules: RuleTable) -> bool:
     """Asks the rules of each instruction's opcode once; True if one gave another value for it.
 
     A rule that returns None must not have made instructions. Operands must be replaced before their users are looked
