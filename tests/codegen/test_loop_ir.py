@@ -7,7 +7,7 @@ import pytest
 
 import xloom as xl
 from xloom.codegen.elemental.loop_nests import nest_for
-from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store, loaded_values
 from xloom.codegen.loop_ir.nodes import Load, Node, Op, Quotient, Reduced, post_order

@@ -8,7 +8,7 @@ import pytest
 
 import xloom as xl
 from tests.test_opcodes import BEFORE, LINES, PROLOGUE, SUM
-from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.schedule.thunks import scheduled
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared

@@ -3,7 +3,8 @@
 import numpy as np
 
 import xloom as xl
-from xloom.codegen.fusion.producer_consumer import DEPTH_LIMIT, FusionGroup, producer_consumer_fusion
+from xloom.codegen.fusion.fusion_group import FusionGroup
+from xloom.codegen.fusion.producer_consumer import DEPTH_LIMIT, producer_consumer_fusion
 from xloom.codegen.loop_ir.nest import cost_of
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xloom.codegen.buffers.assigner import assigned
 from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.fusion.fusion_group import is_alias
 from xloom.codegen.fusion.multi_output import Thunk
-from xloom.codegen.fusion.producer_consumer import is_alias
 from xloom.codegen.ops import OP_ROWS, Role
 from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.cpu.entry.function import EntryBuilder

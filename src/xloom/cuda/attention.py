@@ -13,7 +13,7 @@ from math import prod
 
 from xloom.codegen.elemental.reduce import plain_operator
 from xloom.codegen.fusion.epilogue_fusion import VIEWS, is_done_to_each
-from xloom.codegen.fusion.producer_consumer import is_fusible
+from xloom.codegen.fusion.fusion_group import is_fusible
 from xloom.cuda.kernels.product import Axes, Product, axes_of, joined, strides_of
 from xloom.cuda.kernels.tensor_core_tiles import tensor_core_kind
 from xloom.hlo.dtype import bf16, f16, f32

@@ -9,8 +9,8 @@ from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
 from xloom.codegen.buffers.offsets import assign_offsets
 from xloom.codegen.buffers.parallel_copies import Copies, one_by_one
 from xloom.codegen.elemental.loop_nests import nest_for
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.fusion.multi_output import nest_of
-from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.cuda.custom_call import lowered_call
 from xloom.cuda.kernels import facts, rule_of, rule_of_call  # noqa: F401 - registers what planning asks of kernels

@@ -9,8 +9,8 @@ from xloom import checks
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.fusion.multi_output import Thunk
-from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.codegen.loop_ir.verify import verify_nest
 from xloom.codegen.schedule.thunks import roots_of

@@ -10,8 +10,8 @@ from xloom.codegen.buffer_values import BufferValue, leaf_count
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assigner import assigned
 from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.fusion.multi_output import Thunk
-from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.schedule.order import values_read
 from xloom.codegen.schedule.thunks import ScheduledComputation, roots_of, scheduled
 from xloom.cpu.entry.function import EntryBuilder

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from xloom.codegen.buffer_values import BufferValue, aliased_leaves, defining_value, leaf_count
 from xloom.codegen.elemental.loop_nests import loop_dims
 from xloom.codegen.fusion.custom_fusion import fused_root
+from xloom.codegen.fusion.fusion_group import FusionGroup
+from xloom.codegen.fusion.in_place_updates import reads_only_what_it_writes
 from xloom.codegen.fusion.multi_output import Thunk, same_row
-from xloom.codegen.fusion.producer_consumer import FusionGroup, reads_only_what_it_writes
 from xloom.codegen.kernel_facts import overwritten_operands
 from xloom.codegen.ops import Trait, having
 from xloom.hlo.instruction import Instruction

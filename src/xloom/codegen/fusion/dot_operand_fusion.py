@@ -12,7 +12,7 @@ from collections.abc import Collection
 from math import prod
 
 from xloom.codegen.fusion.custom_fusion import fuse
-from xloom.codegen.fusion.producer_consumer import is_fusible
+from xloom.codegen.fusion.fusion_group import is_fusible
 from xloom.hlo.dtype import bf16, f16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from math import prod
 
 from xloom.codegen.fusion.custom_fusion import fuse
-from xloom.codegen.fusion.producer_consumer import is_fusible
+from xloom.codegen.fusion.fusion_group import is_fusible
 from xloom.codegen.thresholds import FEW_ROWS
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import f32, s32

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from xloom.codegen.fusion.fusion_group import FusionGroup, is_alias
 from xloom.codegen.fusion.multi_output import WINDOW, Refusals, thunks_of
-from xloom.codegen.fusion.producer_consumer import FusionGroup, is_alias, producer_consumer_fusion
+from xloom.codegen.fusion.producer_consumer import producer_consumer_fusion
 from xloom.codegen.ops import OP_ROWS, Role
 from xloom.errors import XloomError, near
 from xloom.hlo.computation import Computation

@@ -1,26 +1,27 @@
-"""Which instructions of a computation have an array in memory, and which are computed where they are used."""
+"""Producer-consumer fusion: which instructions have an array in memory, and which are computed where they are used?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from operator import mul
 from typing import Any
 
-from xloom.codegen.buffer_values import BufferValue, defining_value, defining_values
-from xloom.codegen.elemental import register_rules
-from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
+from xloom.codegen.buffer_values import BufferValue, defining_value
+from xloom.codegen.elemental.loop_nests import loop_dims
+from xloom.codegen.fusion.fusion_group import FusionGroup, inlined_by, is_alias, is_fusible
+from xloom.codegen.fusion.in_place_updates import (
+    before_updates,
+    loop_state_before,
+    reads_only_what_it_writes,
+    reads_where_it_stores,
+)
 from xloom.codegen.kernel_facts import unread_operands
-from xloom.codegen.loop_ir.nest import LoopNest, element_cost, node_count
-from xloom.codegen.loop_ir.nodes import Load
 from xloom.codegen.ops import OP_ROWS, Role, Trait, having
 from xloom.codegen.thresholds import TRANSPOSED_SIDE
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
-
-register_rules()
 
 NODE_LIMIT = 190
 """Instructions in one expression, but for constants and broadcasts: LLVM's time grows faster than the number."""
@@ -38,76 +39,6 @@ _FORWARDING = having(Trait.FORWARDS)
 _FREE = having(Trait.FREE)
 _KEEPS_ORDER = having(Trait.KEEPS_ORDER)
 _OF_PARTS = having(Trait.OF_PARTS)
-
-
-@dataclass(eq=False)
-class FusionGroup:
-    """Instructions of one loop nest: those of `stages` are stored, `inlined` are computed where they are used.
-
-    With several stages the loops over the first `rank` dimensions are around all of them.
-    """
-
-    stages: list[list[Instruction]]
-    inlined: set[Instruction] = field(default_factory=set)
-    rank: int = 0
-    most: tuple[int, int] | None = None
-    """Nodes and cost of the others that it is put together of, if that was done without a look at its nest."""
-
-    @cached_property
-    def roots(self) -> list[Instruction]:
-        """The stored instructions of all stages."""
-        return [root for stage in self.stages for root in stage]
-
-    @cached_property
-    def made(self) -> set[Instruction]:
-        """The same, as a set."""
-        return set(self.roots)
-
-    @cached_property
-    def nest(self) -> LoopNest:
-        """The loops of all that it makes."""
-        return nest_for(self.stages, self.inlined, self.rank)
-
-    @cached_property
-    def loads(self) -> list[list[Load]]:
-        """What each stage of its nest reads."""
-        return [stage.loads for stage in self.nest.stages]
-
-    @cached_property
-    def size(self) -> tuple[int, int]:
-        """How many nodes its nest has at most, and what an element costs."""
-        return self.most or (node_count(self.nest), element_cost(self.nest))
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether loops of its nest are parts of a dimension: others that share them would have more nodes."""
-        return self.most is None and self.nest.divided
-
-    @cached_property
-    def values_read(self) -> list[BufferValue]:
-        """The arrays that it reads, its own ones among them where a stage reads those of one before it."""
-        read = (o for i in (*self.roots, *self.inlined) for o in i._operands if o not in self.inlined)
-        return list(dict.fromkeys(value for o in read for value in defining_values(o)))
-
-    @cached_property
-    def reads(self) -> set[Instruction]:
-        """What makes the arrays that it reads, and what it waits for."""
-        found = {made for made, _ in self.values_read}
-        found.update(before for i in (*self.roots, *self.inlined) for before in i.control_predecessors)
-        return found.difference(self.roots)
-
-
-def is_fusible(instruction: Instruction) -> bool:
-    """True when an element of it can be computed by itself."""
-    role, shape = OP_ROWS[instruction.opcode].role, instruction.shape
-    if instruction.opcode == "constant":
-        return shape.is_array and shape.size == 1
-    return role is Role.ROOT or (role is Role.ELEMENT and shape.is_array)
-
-
-def is_alias(opcode: str) -> bool:
-    """True when an instruction only says whose memory a value is, unless it is part of a loop nest."""
-    return OP_ROWS[opcode].role is Role.ALIAS or opcode in _FORWARDING
 
 
 @dataclass(frozen=True)
@@ -377,27 +308,19 @@ class _Decision:
                 continue
             group = FusionGroup([[new]], inlined_by([new], self.stored))
             read = dict.fromkeys(node.source for nodes in group.loads for node in nodes)
-            for old in [v for v in read if defining_value(_unchanged_part(v[0]), v[1]) == state]:
+            for old in [v for v in read if defining_value(before_updates(v[0]), v[1]) == state]:
                 self._separate_slices(new, group, old)
 
     def _separate_slices(self, new: Instruction, group: FusionGroup, old: BufferValue) -> None:
         """Stores small slices of the value `old` that `new` is made of, if it then can be made where that lies."""
-        if _reads_where_it_stores(group, old):
+        if reads_where_it_stores(group, old):
             return
         slices = [i for i in group.inlined if i.opcode in _SLICES and defining_value(i._operands[0]) == old]
         slices = [i for i in slices if i.shape.size * _SMALL <= new.shape.size]
         group = FusionGroup([[new]], inlined_by([new], {*self.stored, *slices}))
-        if _reads_where_it_stores(group, old):
+        if reads_where_it_stores(group, old):
             for each in slices:
                 self._store(each, f"the rest of the state is changed where it lies, element by element, in %{new.name}")
-
-
-def loop_state_before(root: Instruction) -> Iterator[tuple[Instruction, BufferValue]]:
-    """What a loop's body makes for its state, but for later changes of slices, and the state that it is in place of."""
-    parameters = root.parent.parameters if root.parent is not None else []
-    if root.opcode == "tuple" and len(parameters) == 1 and parameters[0].shape == root.shape:
-        for number, new in enumerate(root._operands):
-            yield _unchanged_part(new), (parameters[0], number)
 
 
 def _forwarded(value: Instruction) -> Instruction:
@@ -407,30 +330,7 @@ def _forwarded(value: Instruction) -> Instruction:
     return value
 
 
-def _unchanged_part(value: Instruction) -> Instruction:
-    """The array of which others changed slices to make `value`; itself if it is no update."""
-    while value.opcode == "dynamic-update-slice":
-        value = value._operands[0]
-    return value
-
-
 _SLICES = frozenset({"slice", "dynamic-slice"})
-
-
-def reads_only_what_it_writes(group: FusionGroup, update: Instruction) -> bool:
-    """True when of the array that a dynamic-update-slice changes nothing but the element to be written is read.
-
-    One element is written after all that it is made of has been read.
-    """
-    changed, new = update._operands[:2]
-    return new.shape.size == 1 or _reads_where_it_stores(group, defining_value(changed))
-
-
-def _reads_where_it_stores(group: FusionGroup, value: BufferValue) -> bool:
-    """True when a group of one root reads, of a value, only the element at the address that it then stores."""
-    ((store,),) = (stage.stores for stage in group.nest.stages)
-    loads = (node for nodes in group.loads for node in nodes if defining_value(*node.source) == value)
-    return all(node.address == store.address for node in loads)
 
 
 def _cost(tree: set[Instruction]) -> int:
@@ -477,23 +377,6 @@ def _extend(paths: dict[tuple, int], here: dict[tuple, int], user: Instruction, 
         elif user.opcode == "reduce" and user not in path:
             count *= operand.shape.size // max(1, user.shape.size)
         paths[key] = count
-
-
-def inlined_by(roots: Sequence[Instruction], stored: set[Instruction]) -> set[Instruction]:
-    """The instructions that a nest computes for `roots`, without them."""
-    found: set[Instruction] = set()
-    stack = [o for r in roots for o in _read(r)]
-    while stack:
-        instruction = stack.pop()
-        if instruction in found or instruction in stored or not is_fusible(instruction):
-            continue
-        found.add(instruction)
-        stack.extend(instruction._operands)
-    return found
-
-
-def _read(root: Instruction) -> Sequence[Instruction]:
-    return root._operands[1:] if root.opcode == "dynamic-update-slice" else root._operands
 
 
 def _crosses(instruction: Instruction) -> bool:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection
 
 from xloom.codegen.fusion.custom_fusion import fuse
-from xloom.codegen.fusion.producer_consumer import is_fusible
+from xloom.codegen.fusion.fusion_group import is_fusible
 from xloom.codegen.ops import OP_ROWS, Trait, having
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from xloom.codegen.buffer_values import BufferValue, defining_values
-from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.hlo.instruction import Instruction
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xloom.codegen.buffer_values import BufferValue, defining_value
-from xloom.codegen.fusion.producer_consumer import FusionGroup, loop_state_before
+from xloom.codegen.fusion.fusion_group import FusionGroup
+from xloom.codegen.fusion.in_place_updates import loop_state_before
 from xloom.codegen.schedule.order import Thunk, made_by, reads_of, values_read
 from xloom.hlo.instruction import Instruction
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_count
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.fusion.multi_output import Thunk, thunks_of
-from xloom.codegen.fusion.producer_consumer import FusionGroup, producer_consumer_fusion
+from xloom.codegen.fusion.producer_consumer import producer_consumer_fusion
 from xloom.codegen.ops import OP_ROWS, Role
 from xloom.codegen.schedule.order import values_read
 from xloom.hlo.computation import Computation

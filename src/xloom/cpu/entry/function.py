@@ -22,8 +22,8 @@ from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
 from xloom.codegen.buffers.in_place import overwritable
 from xloom.codegen.buffers.parallel_copies import Copies, one_by_one
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.fusion.multi_output import Thunk, nest_of
-from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.codegen.loop_ir.nest import LoopNest, loaded_values, nest_cost
 from xloom.codegen.loop_ir.verify import verify_nest

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.fusion.multi_output import Thunk
-from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.stack_frames import source_line

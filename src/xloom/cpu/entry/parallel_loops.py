@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.buffers.allocation import BufferAllocation
-from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.ops import OP_ROWS, Role
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import RunLoop

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.loop_ir.nest import loaded_values, nest_cost
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.loops.phases import TASK_COST

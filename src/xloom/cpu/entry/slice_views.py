@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.buffer_values import BufferValue, defining_value, dtype_of
-from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction

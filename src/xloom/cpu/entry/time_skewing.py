@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.state_rotation import StateRotation
-from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.loop_ir.affine import Affine
 from xloom.codegen.loop_ir.nest import LoopNest, nest_cost
 from xloom.codegen.loop_ir.nodes import indices_of, walk

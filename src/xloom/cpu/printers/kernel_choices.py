@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.fusion.multi_output import Thunk
-from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.schedule.thunks import roots_of
 from xloom.cpu.entry.emitted_program import ThunkCode
 from xloom.cpu.lower import lowered

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_count
 from xloom.codegen.buffers.assignment import BufferAssignment
-from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.loop_ir.affine import ZERO, Var, variable
 from xloom.codegen.loop_ir.nest import (
     LoopBody,

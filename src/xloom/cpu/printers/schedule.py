@@ -8,8 +8,8 @@ from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_count
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.fusion.custom_fusion import fused_root
+from xloom.codegen.fusion.fusion_group import FusionGroup
 from xloom.codegen.fusion.multi_output import Thunk
-from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import loaded_values
 from xloom.codegen.ops import OP_ROWS, Trait
 from xloom.codegen.schedule.thunks import ScheduledComputation
