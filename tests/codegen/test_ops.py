@@ -61,7 +61,7 @@ def test_traits_are_of_opcodes_that_can_have_them():
     for name, found in OP_ROWS.items():
         if Trait.SKIPS_UNREAD in found.traits or Trait.BY_SHAPE in found.traits:
             assert found.role is Role.KERNEL, name
-        if Trait.FREE in found.traits or Trait.PASSES in found.traits:
+        if Trait.FREE in found.traits or Trait.PASSES_VALUE in found.traits:
             assert found.cost == 1, name
 
 

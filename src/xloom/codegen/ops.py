@@ -41,9 +41,9 @@ class Trait(Flag):
     """Elements that are adjacent in the operand are so in the result."""
     OF_PARTS = auto()
     """Each element is one operand's or another's."""
-    PASSES = auto()
-    """An element is an operand's, but for its sign."""
-    JUMPS = auto()
+    PASSES_VALUE = auto()
+    """An element is an operand's, but for its sign: it is not rounded."""
+    DISCONTINUOUS = auto()
     """A little more or less of an operand may change much."""
     UPDATES = auto()
     """It changes a part of its first operand, in place where no other instruction reads that."""
@@ -91,42 +91,43 @@ def having(trait: Trait) -> frozenset[str]:
 
 _E, _ROOT, _KERNEL, _ENTRY = Role.ELEMENT, Role.ROOT, Role.KERNEL, Role.ENTRY
 _CONTROL, _ALIAS, _REWRITTEN = Role.CONTROL, Role.ALIAS, Role.REWRITTEN
-_FORWARDS, _FREE, _ORDER, _PASSES, _JUMPS = Trait.FORWARDS, Trait.FREE, Trait.KEEPS_ORDER, Trait.PASSES, Trait.JUMPS
+_FORWARDS, _FREE, _ORDER = Trait.FORWARDS, Trait.FREE, Trait.KEEPS_ORDER
+_PASSES_VALUE, _DISCONTINUOUS = Trait.PASSES_VALUE, Trait.DISCONTINUOUS
 _VIRTUAL, _PART, _IRREGULAR, _WAITS = Trait.VIRTUAL, Trait.READS_PART, Trait.IRREGULAR, Trait.WAITS
 _BY_SHAPE = Trait.BY_SHAPE
 _ASYNC = "async-simplification"
 
 # fmt: off
 # elementwise, one operand
-row("abs",                      _E, _PASSES)
+row("abs",                      _E, _PASSES_VALUE)
 row("acos",                     _E, cost=30)
 row("acosh",                    _E, cost=30)
 row("asin",                     _E, cost=30)
 row("asinh",                    _E, cost=30)
 row("atanh",                    _E, cost=30)
 row("cbrt",                     _E, cost=30)
-row("ceil",                     _E, _JUMPS)
+row("ceil",                     _E, _DISCONTINUOUS)
 row("convert",                  _E, _FREE)
-row("copy",                     _E, _FORWARDS | _FREE | _PASSES)
+row("copy",                     _E, _FORWARDS | _FREE | _PASSES_VALUE)
 row("cosine",                   _E, cost=12)
 row("cosh",                     _E, cost=30)
 row("count-leading-zeros",      _E)
 row("erf",                      _E, cost=12)
 row("exponential",              _E, cost=12)
 row("exponential-minus-one",    _E, cost=12)
-row("floor",                    _E, _JUMPS)
+row("floor",                    _E, _DISCONTINUOUS)
 row("imag",                     _E, _FREE)
 row("is-finite",                _E)
 row("log",                      _E, cost=12)
 row("log-plus-one",             _E, cost=12)
 row("logistic",                 _E, cost=12)
-row("negate",                   _E, _PASSES)
+row("negate",                   _E, _PASSES_VALUE)
 row("not",                      _E)
 row("popcnt",                   _E)
 row("real",                     _E, _FREE)
 row("reduce-precision",         _E)
-row("round-nearest-afz",        _E, _JUMPS)
-row("round-nearest-even",       _E, _JUMPS)
+row("round-nearest-afz",        _E, _DISCONTINUOUS)
+row("round-nearest-even",       _E, _DISCONTINUOUS)
 row("rsqrt",                    _E, cost=6)
 row("sign",                     _E)
 row("sine",                     _E, cost=12)
@@ -138,18 +139,18 @@ row("tanh",                     _E, cost=12)
 row("add",                      _E)
 row("and",                      _E)
 row("atan2",                    _E, cost=30)
-row("clamp",                    _E, _PASSES)
+row("clamp",                    _E, _PASSES_VALUE)
 row("compare",                  _E)
 row("complex",                  _E)
 row("divide",                   _E, cost=6)
-row("maximum",                  _E, _PASSES)
-row("minimum",                  _E, _PASSES)
+row("maximum",                  _E, _PASSES_VALUE)
+row("minimum",                  _E, _PASSES_VALUE)
 row("mulhi",                    _E)
 row("multiply",                 _E)
 row("or",                       _E)
 row("power",                    _E, cost=30)
-row("remainder",                _E, _JUMPS, cost=30)
-row("select",                   _E, _PASSES)
+row("remainder",                _E, _DISCONTINUOUS, cost=30)
+row("select",                   _E, _PASSES_VALUE)
 row("shift-left",               _E)
 row("shift-right-arithmetic",   _E)
 row("shift-right-logical",      _E)

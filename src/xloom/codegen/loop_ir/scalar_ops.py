@@ -21,8 +21,10 @@ def scalar_op(operator: Operator, operands: Sequence[Node]) -> Op:
     operator = rewritten(operator, operands)
     opcode, dtype = operator.opcode, operator.dtype
     traits = OP_ROWS[opcode].traits if opcode in OP_ROWS else Trait.NONE
-    rounded_later, passes = opcode in ROUNDED, Trait.PASSES in traits
-    takes = ((rounded_later or passes) and Trait.JUMPS not in traits) or (opcode == "convert" and dtype in (f32, f64))
+    rounded_later, passes = opcode in ROUNDED, Trait.PASSES_VALUE in traits
+    takes = ((rounded_later or passes) and Trait.DISCONTINUOUS not in traits) or (
+        opcode == "convert" and dtype in (f32, f64)
+    )
     has = dtype in (bf16, f16) and (rounded_later or (passes and any(map(_has_excess, operands))))
     return Op(dtype, operator, tuple(operands), has, takes)
 
