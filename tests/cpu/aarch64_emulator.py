@@ -28,7 +28,7 @@ from unicorn.unicorn import Uc
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.entry.main_function import MAIN
 from xloom.cpu.machine_code import serialized
-from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_RUN, END_RUN
+from xloom.cpu.runtime.threads.program_autotuning_ir import BEGIN_RUN, END_RUN
 from xloom.hlo.module import Module
 from xloom.llvm import jit
 from xloom.llvm.pass_pipeline import PassPipeline

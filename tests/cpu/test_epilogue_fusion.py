@@ -138,7 +138,7 @@ def test_sums_that_are_formed_in_other_ways(outputs, taps, monkeypatch):
 
     monkeypatch.setattr(emission, "is_tiled", lambda *_: False)
     monkeypatch.setattr(multiply, "is_tiled", lambda *_: False)
-    monkeypatch.setattr("xloom.cpu.kernel_modules.sharing.find_kernel", lambda *_: None)
+    monkeypatch.setattr("xloom.cpu.kernel_modules.deduplication.find_kernel", lambda *_: None)
     monkeypatch.setenv("XLOOM_CACHE", "0")
     check(*convolution(2, 20, 24, outputs, taps, 1 if taps > 1 else 0, 1))
 

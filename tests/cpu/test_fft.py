@@ -5,7 +5,7 @@ import pytest
 from kernels import run_kernel
 
 import xloom as xl
-from xloom.cpu.kernel_modules import sharing
+from xloom.cpu.kernel_modules import deduplication
 
 KINDS = ["FFT", "IFFT", "RFFT", "IRFFT"]
 
@@ -135,8 +135,8 @@ def test_the_sum_of_real_points_is_real(n: int) -> None:
 def test_one_kernel_serves_any_number_of_transforms_of_any_length(kind, monkeypatch, tmp_path):
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))  # an earlier run's kernels serve, too
     emitted = []
-    emit = sharing._for_sizes
-    monkeypatch.setattr(sharing, "_for_sizes", lambda form, *rest: emitted.append(form.text) or emit(form, *rest))
+    emit = deduplication._for_sizes
+    monkeypatch.setattr(deduplication, "_for_sizes", lambda form, *rest: emitted.append(form.text) or emit(form, *rest))
     x = np.random.default_rng(0).standard_normal((77, 509)) + 1j
     # passes in registers, passes by loops, a convolution; of the last count vectors are full
     for count, n in ((70, 91), (77, 91), (77, 35), (71, 17 * 23), (75, 509), (72, 91)):

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 import xloom as xl
 from xloom.cpu.entry import function as entry_function
-from xloom.cpu.kernel_modules import batched_modules, copies, sharing
+from xloom.cpu.kernel_modules import batched_modules, copies, deduplication
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.llvm.module_text import global_text, module_text
@@ -36,7 +36,7 @@ def test_text_of_programs(name, monkeypatch):
         seen.append(text)
         return text
 
-    for module in (batched_modules, copies, entry_function, sharing):
+    for module in (batched_modules, copies, deduplication, entry_function):
         for function in ("module_text", "global_text"):
             monkeypatch.setattr(module, function, both, raising=False)
     x = jax.ShapeDtypeStruct((40, 48), np.float32)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from xloom.cpu.runtime.threads.code import pinned_code
-from xloom.cpu.runtime.threads.sharing_ir import FIRST_REST, LONG_NS, sharing_ir
+from xloom.cpu.runtime.threads.phase_autotuning_ir import FIRST_REST, LONG_NS, phase_autotuning_ir
 
 _STEP = """
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
@@ -50,7 +50,7 @@ def step() -> Step:
 
     `after` it, as many pass until its next run.
     """
-    step, prepare = pinned_code(sharing_ir() + _STEP, ("step", "prepare"))
+    step, prepare = pinned_code(phase_autotuning_ir() + _STEP, ("step", "prepare"))
     ctypes.CFUNCTYPE(None)(prepare)()
     run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 5)(step)
     return lambda number, shared, alone, after=(0, 0): run(number, shared, alone, *after)

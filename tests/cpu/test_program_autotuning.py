@@ -8,15 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from xloom.cpu.runtime.threads.code import pinned_code
-from xloom.cpu.runtime.threads.program_sharing_ir import (
+from xloom.cpu.runtime.threads.phase_autotuning_ir import phase_autotuning_ir
+from xloom.cpu.runtime.threads.program_autotuning_ir import (
     BEGIN_PASS,
     BEGIN_RUN,
     END_RUN,
     FIRST_RUNS,
     SHORT_NS,
-    program_sharing_ir,
+    program_autotuning_ir,
 )
-from xloom.cpu.runtime.threads.sharing_ir import sharing_ir
 
 _RUN = f"""
 @limit = internal global i64 2
@@ -72,7 +72,7 @@ RunPass = Callable[[int, int, int, int], int]
 
 def prepared(name: str) -> int:
     """The address of a function of a module of its own."""
-    code, prepare = pinned_code(sharing_ir() + program_sharing_ir(True) + _RUN + _PASS, (name, "prepare"))
+    code, prepare = pinned_code(phase_autotuning_ir() + program_autotuning_ir(True) + _RUN + _PASS, (name, "prepare"))
     ctypes.CFUNCTYPE(None)(prepare)()
     return code
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import xloom as xl
 from xloom.cli.main import cli
 from xloom.compilation_cache import shipped
-from xloom.cpu.kernel_modules import sharing
+from xloom.cpu.kernel_modules import deduplication
 from xloom.cpu.library import products
 from xloom.cpu.library import programs as library
 from xloom.cpu.library.shipping import ship
@@ -44,7 +44,7 @@ def of_rows(rows):
 
 
 def no_emission(monkeypatch):
-    monkeypatch.setattr(sharing, "_for_sizes", lambda *_: pytest.fail("a kernel was emitted that is there"))
+    monkeypatch.setattr(deduplication, "_for_sizes", lambda *_: pytest.fail("a kernel was emitted that is there"))
 
 
 def test_a_shipped_kernel_serves_other_shapes(folder, monkeypatch):

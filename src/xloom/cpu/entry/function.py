@@ -44,13 +44,13 @@ from xloom.cpu.entry.serial_loops import begins_serial_loops
 from xloom.cpu.entry.slice_views import SliceViews
 from xloom.cpu.kernel_modules.choices import choices_made
 from xloom.cpu.kernel_modules.copies import LARGE
+from xloom.cpu.kernel_modules.deduplication import KernelCode, KernelModules
 from xloom.cpu.kernel_modules.kernel import TASK, Rule
-from xloom.cpu.kernel_modules.sharing import KernelCode, KernelModules
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.kernels.call_rules import call_rule
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.unmasked_part import is_one_masked_result
-from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_PASS, BEGIN_RUN, END_RUN
+from xloom.cpu.runtime.threads.program_autotuning_ir import BEGIN_PASS, BEGIN_RUN, END_RUN
 from xloom.cpu.runtime.threads.rendezvous_ir import rendezvous_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction

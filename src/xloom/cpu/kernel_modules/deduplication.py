@@ -1,4 +1,4 @@
-"""The kernels that an entry function calls: of equal ones one is made, a module of its own or in one with others."""
+"""The kernel modules that an entry function calls: of equal kernels one is made, by itself or in one with others."""
 
 from __future__ import annotations
 

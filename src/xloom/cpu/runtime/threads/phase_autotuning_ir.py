@@ -1,4 +1,4 @@
-"""LLVM IR that finds out which steps are worth sharing: each is timed both ways, and runs the faster one from then on.
+"""LLVM IR that finds out which phases threads are to share: each is timed both ways, and runs the faster one then on.
 
 What sharing costs depends on whether workers are awake, where the data lie and who else wants the processors; what it
 brings, on how long the step takes. Both are measured where they count, in the step itself, now and again. So is the
@@ -49,7 +49,7 @@ _RECORD = Record(
 _FIELDS, _load, _store = _RECORD.fields, _RECORD.load, _RECORD.store
 
 
-def sharing_ir() -> str:
+def phase_autotuning_ir() -> str:
     """`@site` of a step, `@shares` whether it is to be shared now, and `@note` of the time that it took.
 
     Threads that come to a site at once may lose a time, or have one too many.

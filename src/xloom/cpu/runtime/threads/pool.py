@@ -12,7 +12,7 @@ from xloom.cpu.runtime.threads.host_ir import host_ir
 from xloom.cpu.runtime.threads.interrupts import Interrupts
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL, WORDS, call_python_ir, poll_ir
 from xloom.cpu.runtime.threads.pool_ir import pool_ir
-from xloom.cpu.runtime.threads.program_sharing_ir import BEGIN_PASS, BEGIN_RUN, END_RUN
+from xloom.cpu.runtime.threads.program_autotuning_ir import BEGIN_PASS, BEGIN_RUN, END_RUN
 from xloom.cpu.runtime.threads.team_ir import RUN_IN_TEAM
 from xloom.thread_count import processor_count, thread_count
 

@@ -9,8 +9,8 @@ not be created is not missed.
 from __future__ import annotations
 
 from xloom.cpu.runtime.threads.affinity_ir import FEW
-from xloom.cpu.runtime.threads.program_sharing_ir import program_sharing_ir
-from xloom.cpu.runtime.threads.sharing_ir import sharing_ir
+from xloom.cpu.runtime.threads.phase_autotuning_ir import phase_autotuning_ir
+from xloom.cpu.runtime.threads.program_autotuning_ir import program_autotuning_ir
 from xloom.cpu.runtime.threads.team_ir import team_ir
 
 # what a slot holds
@@ -29,7 +29,7 @@ def pool_ir(size: int, threads: int, spin_ns: int, finds_out: bool, parallel_for
     It `finds_out` which loops and programs are worth sharing, or shares all. Loops come to it by the function
     `parallel_for`.
     """
-    return f"""{sharing_ir()}{program_sharing_ir(finds_out)}{team_ir(threads)}
+    return f"""{phase_autotuning_ir()}{program_autotuning_ir(finds_out)}{team_ir(threads)}
 ; The size of two cache lines, as processors fetch them in pairs.
 %Slot = type {{ i32, [124 x i8] }}
 ; task, buffers, items, chunks, the caller's rounding

@@ -37,7 +37,7 @@ _RECORD = Record("Program", "program", ("key", "stage", "alone", "left", "rest",
 _FIELDS, _load, _store = _RECORD.fields, _RECORD.load, _RECORD.store
 
 
-def program_sharing_ir(finds_out: bool) -> str:
+def program_autotuning_ir(finds_out: bool) -> str:
     """`BEGIN_RUN` and `END_RUN` of a program, and `@runs_alone` whether one does that calls this.
 
     None does unless this `finds_out`. Needs `@added` of the trials of steps.
