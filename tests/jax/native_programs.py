@@ -98,7 +98,10 @@ def views_outlive_arrays():
         assert array.is_deleted() == (take is not give)  # as with jaxlib's CPU: who looks at it keeps it
         others = [jnp.full(50, float(k)) + 1 for k in range(20)]
         same(view, np.full(50, 2.0))
-        del others
+        del others, view
+        if take is give:
+            same(give(array), np.full(50, 3.0))
+            assert array.is_deleted()
 
 
 def given_memory():
@@ -207,14 +210,12 @@ def given_back():
         same(x, np.full(8, 2.0))
     view = np.asarray(x)
     same(double(x), np.full(8, 4.0))
-    total, _ = pair(x, jnp.ones(8))
-    assert not x.is_deleted()
-    same(total, np.full(8, 3.0))
-    same(view, np.full(8, 2.0))
-    del view
-    total, _ = pair(x, jnp.ones(8))
-    assert x.is_deleted()
-    same(total, np.full(8, 3.0))
+    for is_used_outside in (True, False):
+        total, _ = pair(x, jnp.ones(8))
+        assert x.is_deleted() != is_used_outside
+        same(total, np.full(8, 3.0))
+        same(view, np.full(8, 2.0))
+        view = view.copy()
     for use in (lambda: add(x), lambda: np.asarray(x), lambda: give(x), lambda: double(x)):
         try:
             use()
@@ -227,11 +228,15 @@ def given_back():
 def errors():
     x = add(jnp.ones(3))
     pair = jax.jit(lambda x, y, z: (x + y, y + z), donate_argnums=(0, 2))
-    for arguments in ((x, x, jnp.ones(3)), (jnp.ones(3), x, x), (x, jnp.ones(3), x)):
+    for arguments, what in (
+        ((x, x, jnp.ones(3)), "use a buffer that was previously donated in the same call"),
+        ((jnp.ones(3), x, x), "donate a buffer which is also used by the same call"),
+        ((x, jnp.ones(3), x), "donate the same buffer twice"),
+    ):
         try:
             pair(*arguments)
         except jax.errors.JaxRuntimeError as error:
-            assert "previously donated in the same call" in str(error), error
+            assert what in str(error), error
         else:
             raise AssertionError("it is given twice")
         same(x, np.full(3, 2.0))

@@ -91,7 +91,7 @@ def test_arrays_that_were_made_together_stay_where_they_are(client):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_memory_that_is_used_outside_is_copied(client, size):
+def test_memory_that_is_used_outside_is_copied_and_its_buffer_stays(client, size):
     program = client.compile(step(size))
     x, i = client.buffer_from_host(np.zeros(size, np.float32)), client.buffer_from_host(np.int32(0))
     place = address(x)

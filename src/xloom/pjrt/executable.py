@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -361,11 +361,11 @@ class LoadedExecutable:
         inputs = [_lying_as(b, s).ready for b, s in zip(arguments, executable.parameters, strict=True)]
         donated = [k for k in self._donated if k not in not_donated]
         if donated and len(set(map(id, arguments))) < len(arguments):
-            for k in donated:
-                _check_donated_once(arguments, k)
+            _check_donated_once(arguments, donated)
         if self._donated:
             self._check_must_alias(donated)
-            donated = [k for k in donated if not arguments[k].is_shared]  # others, as np.asarray of it, stay
+            # as XLA:CPU does: one that is used outside stays, and its memory is not written to
+            donated = [k for k in donated if not arguments[k].is_shared]
             launch = replace(launch, donated=tuple(donated))
         for k in donated:
             arguments[k].delete()
@@ -465,12 +465,22 @@ def _lying_as(buffer: Buffer, shape: Shape) -> Buffer:
     return buffer.laid_out(wanted)
 
 
-def _check_donated_once(arguments: Sequence[Buffer], donated: int) -> None:
+def _check_donated_once(arguments: Sequence[Buffer], donated: Collection[int]) -> None:
+    firsts: dict[int, int] = {}
     for k, buffer in enumerate(arguments):
-        if buffer is arguments[donated] and k != donated:
-            raise invalid(
-                "Attempt to use a buffer that was previously donated in the same call to Execute() (flattened argument "
-                f"{max(k, donated)}, replica 0, partition 0, first use: {min(k, donated)}). Toy example for this bug: "
-                "`f(donate(a), a)`.",
-                "copy it, or donate neither",
-            )
+        first = firsts.setdefault(id(buffer), k)
+        if first == k or not (first in donated or k in donated):
+            continue
+        what, example = _TWICE[first in donated, k in donated]
+        raise invalid(
+            f"Attempt to {what} (flattened argument {k}, replica 0, partition 0, first use: {first}). Toy example for "
+            f"this bug: `{example}`.",
+            "copy it, or donate neither",
+        )
+
+
+_TWICE = {  # by whether the first use is donated, and the second
+    (True, False): ("use a buffer that was previously donated in the same call to Execute()", "f(donate(a), a)"),
+    (False, True): ("donate a buffer which is also used by the same call to Execute()", "f(a, donate(a))"),
+    (True, True): ("donate the same buffer twice in Execute()", "f(donate(a), donate(a))"),
+}
