@@ -7,7 +7,8 @@ import math
 from xloom.codegen import thresholds
 from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_shapes
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
-from xloom.codegen.fusion.producer_consumer import COST_LIMIT, Fusion, FusionGroup, inlined_by, is_fusible
+from xloom.codegen.fusion.fusion_group import FusionGroup, inlined_by, is_fusible
+from xloom.codegen.fusion.producer_consumer import COST_LIMIT, Fusion
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import (
     LoopBody,
