@@ -130,6 +130,9 @@ bench-sweep: setup ## The breadth of JAX's API against XLA:CPU, half an hour: [F
 bench-npbench: setup ## NPBench's programs in JAX against XLA:CPU, NumPy and Numba: FROM=<checkout of spcl/npbench> [PRESET=M] [FILTER=syrk]
 	@$(BIN)/python -m benchmarks.npbench "$(FROM)" --preset $(or $(PRESET),M) --filter "$(FILTER)"
 
+bench-torch-written: setup ## Compiled graphs that write their arguments, optimizers and caches, against inductor: [FILTER=adam]
+	@$(BIN)/python -m benchmarks.torch_written --filter "$(FILTER)"
+
 bench-pyhpc: setup ## An ocean model's kernels, in JAX against XLA:CPU, in PyTorch against eager mode and inductor: FROM=<checkout of dionhaefner/pyhpc-benchmarks> [SIZES=4096,65536] [DOORS=jax,torch] [FILTER=mixing] [OUT=pyhpc.jsonl]
 	@$(BIN)/python -m benchmarks.pyhpc "$(FROM)" --filter "$(FILTER)" $(if $(SIZES),--sizes "$(SIZES)") $(if $(DOORS),--doors "$(DOORS)") $(if $(OUT),--out "$(OUT)")
 

@@ -51,7 +51,8 @@ class CompiledGraph:
         shapes = shapes[: len(shapes) - len(self._written)]
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
         self._arguments = translated.arguments
-        self._parameter_of = {argument: k for k, argument in enumerate(translated.arguments)}
+        parameter_of = {argument: k for k, argument in enumerate(translated.arguments)}
+        self._places = [parameter_of.get(argument) for argument in translated.written]
         self._stretches = translated.stretches
         self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
         count = len(translated.module.entry.parameters)
@@ -79,6 +80,7 @@ class CompiledGraph:
             self._assertions,
             self._bases,
             self._placed,
+            None in self._places,
         )
         self._is_plain = not (
             any(others)
@@ -109,7 +111,10 @@ class CompiledGraph:
         if self._kept is not None:
             tensors += self._kept([arguments[s] if isinstance(s, int) else s for s in self._sources])
         results = [] if self._on_gpu is not None else [make() for make in self._makers]
-        written = [self._place_of(argument, arguments, tensors) for argument in self._written]
+        written = [
+            _memory_for(arguments[argument]) if place is None else tensors[place]
+            for argument, place in zip(self._written, self._places, strict=True)
+        ]
         if self._on_gpu is not None:
             results = self._on_gpu([t.to(self._on_gpu.device) for t in tensors])
             written = results[len(results) - len(written) :]
@@ -146,7 +151,7 @@ class CompiledGraph:
         tensors = [arguments[k] for k in self._arguments]
         tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
         results = [make() for make in self._makers]
-        written = [self._place_of(argument, arguments, tensors) for argument in self._written]
+        written = [tensors[place] for place in self._places if place is not None]
         self._call_at(
             self._pack_arguments(*[t.data_ptr() for t in tensors]),
             self._pack_results(*[t.data_ptr() for t in (*results, *written)]),
@@ -154,19 +159,16 @@ class CompiledGraph:
         self._write(arguments, written)
         return results
 
-    def _place_of(self, argument: int, arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Where the program makes an argument's new value: where it reads the old one, if it does."""
-        parameter = self._parameter_of.get(argument)
-        if parameter is not None:
-            return tensors[parameter]
-        tensor = arguments[argument]
-        return tensor if tensor.is_contiguous() else torch.empty(tensor.shape, dtype=tensor.dtype)
-
     def _write(self, arguments: Sequence[Any], written: Sequence[torch.Tensor]) -> None:
-        """Brings new values to arguments that do not lie in memory as the program's do."""
+        """Brings new values, made where the program reads the old ones, to arguments that lie in another order."""
         for argument, value in zip(self._written, written, strict=True):
             if value is not arguments[argument]:
                 arguments[argument].copy_(value)
+
+
+def _memory_for(argument: torch.Tensor) -> torch.Tensor:
+    """Where a new value is made of an argument that the program does not read."""
+    return argument if argument.is_contiguous() else torch.empty(argument.shape, dtype=argument.dtype)
 
 
 def _maker(
