@@ -10,7 +10,7 @@ from xloom.codegen.buffers import stack_budget
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.offsets import MANY, assign_offsets
 from xloom.codegen.elemental.loop_nests import nest_for
-from xloom.codegen.fusion import multi_output, producer_consumer
+from xloom.codegen.fusion import fusion_group, multi_output
 from xloom.cpu.entry import function as entry_function
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
@@ -103,7 +103,7 @@ def test_a_nest_that_many_join_is_traced_once(monkeypatch: pytest.MonkeyPatch):
         return nest_for(stages, inlined, rank)
 
     monkeypatch.setattr(multi_output, "nest_for", counted)
-    monkeypatch.setattr(producer_consumer, "nest_for", counted)
+    monkeypatch.setattr(fusion_group, "nest_for", counted)
     lowered(prepared(xl.parse(sums(240))), process_target())
     assert traced <= 3 * 240
 

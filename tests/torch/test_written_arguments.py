@@ -81,3 +81,30 @@ def test_new_values_have_the_old_ones_memory(monkeypatch: pytest.MonkeyPatch):
     assert len(translated.written) == len(translated.module.config.input_output_alias) == 6
     assert len(translated.module.entry.root.shape.elements) == 6
     torch.testing.assert_close(weights[0].detach(), torch.full((30, 30), 1 - 0.1 - 0.19))
+
+
+@pytest.mark.parametrize("program", ["sum", "reversed", "scan", "both", "returned", "swapped"])
+def test_values_of_several_sizes(program: str):
+    function = PROGRAMS[program]
+    compiled = torch.compile(function, backend="xloom", fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for size in (5, 7, 40, 9, 33, 7, 12, 40):
+            theirs, ours = ([X[:size].clone(), Y[:size].clone()] for _ in range(2))
+            results, expected = compiled(*ours), function(*theirs)
+            torch.testing.assert_close(results, expected)
+            torch.testing.assert_close(ours, theirs)
+            if isinstance(results, torch.Tensor) and expected.data_ptr() == theirs[0].data_ptr():
+                assert results.data_ptr() == ours[0].data_ptr()
+
+
+def test_a_cache_of_one_size_beside_several():
+    def put(cache, new):
+        cache[: new.shape[0]] = new
+        return cache.sum(0) + new[0]
+
+    compiled = torch.compile(put, backend="xloom", fullgraph=True, dynamic=True)
+    theirs, ours = torch.zeros(50, 40), torch.zeros(50, 40)
+    with torch.no_grad():
+        for size in (5, 7, 40, 9, 33, 2):
+            torch.testing.assert_close(compiled(ours, X[:size] + size), put(theirs, X[:size] + size))
+            torch.testing.assert_close(ours, theirs)

@@ -192,7 +192,6 @@ def backend(
     if _on_device(graph):
         return aot_autograd(fw_compiler=recorded, partition_fn=default_partition)(graph, arguments)
     forget_current_stream(graph)
-    is_symbolic = any(map(_is_symbolic, arguments))
     compiled = aot_autograd(
         fw_compiler=partial(compile_forward, passes=passes),
         inference_compiler=partial(compile_inference, passes=passes)
@@ -201,8 +200,8 @@ def backend(
         bw_compiler=partial(compile_graph, strided=None, passes=passes),
         partition_fn=partitioned,
         decompositions=decompositions(),
-        keep_inference_input_mutations=not is_symbolic,  # what is written lies in arguments, which have one size
+        keep_inference_input_mutations=True,
     )
     # of symbolic sizes torch's Python code alone, which takes these operators apart, makes one graph
-    with nullcontext() if is_symbolic else whole_operators():
+    with nullcontext() if any(map(_is_symbolic, arguments)) else whole_operators():
         return compiled(graph, arguments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -79,7 +79,7 @@ class ResizedGraph:
         ]
         self._extents = _extents(largest, made)
         dims = zip(largest.arguments, made.parameters[:count], strict=True)
-        self._padded = [(k, sizes) for k, sizes in dims if sizes]
+        self._padded = {k: sizes for k, sizes in dims if sizes}
         kept = [Given(None) if isinstance(each, ArgumentView) else each for each in largest.results]
         sized = replace(largest, module=made.module, arguments=[*largest.arguments, len(arguments)], results=kept)
         self._program = CompiledGraph(prepare(sized), views=views)
@@ -90,9 +90,12 @@ class ResizedGraph:
         size, values = self._formula.size(numbers), self._symbols.named(numbers)
         taken = [*arguments, torch.tensor(size, dtype=torch.int32, device="cpu")]
         if size != self.bound:
-            for k, dims in self._padded:
+            for k, dims in self._padded.items():
                 taken[k] = _at_bounds(arguments[k], dims, self.bound)
         results = self._program(taken)
+        for k in self._translated.written:
+            if taken[k] is not arguments[k]:
+                arguments[k].copy_(_part(taken[k], self._padded[k], arguments[k]))
         for number, result in enumerate(self._translated.results):
             if isinstance(result, Given):
                 results[number] = self._given(result, number, arguments, values)
@@ -129,11 +132,15 @@ def _extents(translated: Translated, made: Resizable) -> dict[int, dict[int, Ext
 
 def _at_bounds(tensor: torch.Tensor, dims: Mapping[int, Affine], bound: int) -> torch.Tensor:
     out = torch.zeros([dims[d].at(bound) if d in dims else n for d, n in enumerate(tensor.shape)], dtype=tensor.dtype)
-    place = out
-    for d in dims:
-        place = place.narrow(d, 0, tensor.shape[d])
-    place.copy_(tensor.detach())
+    _part(out, dims, tensor).copy_(tensor.detach())
     return out
+
+
+def _part(padded: torch.Tensor, dims: Iterable[int], tensor: torch.Tensor) -> torch.Tensor:
+    """Where a tensor is in one that is padded along `dims`."""
+    for d in dims:
+        padded = padded.narrow(d, 0, tensor.shape[d])
+    return padded
 
 
 def _cut(result: torch.Tensor, extents: Mapping[int, Extent], size: int) -> torch.Tensor:

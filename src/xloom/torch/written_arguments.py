@@ -1,8 +1,7 @@
 """Arguments that a graph writes: their new values are made in their memory; results that are views of them.
 
-Where sizes are symbolic, AOTAutograd copies new values into arguments, and makes the user's views by strides and by
-the place in memory that a result has. In the memory of a new value that is another place: so these are views of the
-arguments, whose memory has the new values.
+Where sizes are symbolic, AOTAutograd makes the user's views by strides and by the place in memory that a result has. In
+the memory of a new value that is another place: so these are views of the arguments, whose memory has the new values.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch.fx import GraphModule, Node
 
@@ -41,8 +41,10 @@ def views_of_arguments(graph: GraphModule, metadata: Any) -> None:
     (output,) = graph.graph.find_nodes(op="output")
     results: list[Any] = list(output.args[0])  # type: ignore[arg-type]
     placeholders = graph.graph.find_nodes(op="placeholder")
-    written = {number: results[k] for k, number in enumerate(metadata.mutated_inp_runtime_indices)}
-    for place, told in enumerate(metadata.output_info, len(written)):
+    copied = {number: results[k] for k, number in enumerate(metadata.mutated_inp_runtime_indices)}
+    writes = graph.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    written = copied | {placeholders.index(node.args[0]): node.args[1] for node in writes}
+    for place, told in enumerate(metadata.output_info, len(copied)):
         base, result = written.get(told.base_idx), results[place]
         if told.output_type in _OF_ARGUMENT and isinstance(base, Node) and _is_view_of(result, base):
             with graph.graph.inserting_before(output):
