@@ -108,3 +108,48 @@ def test_a_cache_of_one_size_beside_several():
         for size in (5, 7, 40, 9, 33, 2):
             torch.testing.assert_close(compiled(ours, X[:size] + size), put(theirs, X[:size] + size))
             torch.testing.assert_close(ours, theirs)
+
+
+def written_after_a_copy(x, w):
+    old = x.clone()
+    x.mul_(3)
+    return old * w
+
+
+def written_by_what_has_a_gradient(x, w):
+    x.mul_(w)
+    return x * w
+
+
+def read_after_it_was_written(x, w):
+    with torch.no_grad():
+        x.lerp_(w, 0.5)
+    return x * w
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("function", [written_after_a_copy, written_by_what_has_a_gradient, read_after_it_was_written])
+def test_backward_sees_what_was_saved(function: Callable, dynamic: bool):
+    def gradient(function: Callable) -> list[torch.Tensor]:
+        x, w = X.clone(), Y.clone().requires_grad_()
+        function(x, w).sum().backward()
+        assert w.grad is not None
+        return [x.detach(), w.grad]
+
+    compiled = torch.compile(function, backend="xloom", dynamic=dynamic)
+    torch.testing.assert_close(gradient(compiled), gradient(function))
+
+
+def test_an_argument_stays_as_it_was_where_an_assertion_fails():
+    @torch.compile(backend="xloom")
+    def checked(x, y):
+        torch._assert_async(y.min() >= 0, "negative")
+        return x.add_(y)
+
+    x = X.clone()
+    with torch.no_grad(), pytest.raises(RuntimeError, match="negative"):
+        checked(x, Y - 1)
+    assert x.equal(X)
+    with torch.no_grad():
+        checked(x, Y)
+    assert x.equal(X + Y)

@@ -32,7 +32,7 @@ from xloom.torch.graph_memory import read_from_owners
 from xloom.torch.graph_on_gpu import device_of
 from xloom.torch.running_statistics import only_written
 from xloom.torch.unread_streams import forget_current_stream
-from xloom.torch.written_arguments import in_place, views_of_arguments
+from xloom.torch.written_arguments import in_place, old_values_saved, views_of_arguments
 
 
 def compile_graph(
@@ -76,7 +76,9 @@ def _prepared(translated: Translated, weights: Sequence[int], passes: str) -> Tr
 
 def compile_forward(graph: GraphModule, arguments: Sequence[Any], *, views: bool = False, passes: str = "") -> Any:
     """The same of a forward graph, whose first results are what the user sees or what views are made of."""
-    _, strided = _of_forward(graph, arguments)
+    metadata, strided = _of_forward(graph, arguments)
+    if strided is not None:
+        old_values_saved(graph, metadata, strided)
     return compile_graph(graph, arguments, strided, views=views, passes=passes)
 
 

@@ -52,7 +52,10 @@ class CompiledGraph:
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
         self._arguments = translated.arguments
         parameter_of = {argument: k for k, argument in enumerate(translated.arguments)}
-        self._places = [parameter_of.get(argument) for argument in translated.written]
+        # what fails leaves arguments as they were
+        self._places = [
+            None if translated.assertions else parameter_of.get(argument) for argument in translated.written
+        ]
         self._stretches = translated.stretches
         self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
         count = len(translated.module.entry.parameters)
@@ -112,7 +115,7 @@ class CompiledGraph:
             tensors += self._kept([arguments[s] if isinstance(s, int) else s for s in self._sources])
         results = [] if self._on_gpu is not None else [make() for make in self._makers]
         written = [
-            _memory_for(arguments[argument]) if place is None else tensors[place]
+            self._memory_for(arguments[argument]) if place is None else tensors[place]
             for argument, place in zip(self._written, self._places, strict=True)
         ]
         if self._on_gpu is not None:
@@ -126,10 +129,10 @@ class CompiledGraph:
                 self._pack_arguments(*[t.data_ptr() for t in tensors], *self._pad_arguments),
                 self._pack_results(*[t.data_ptr() for t in (*results, *written)], *self._pad_results),
             )
-        self._write(arguments, written)
         for message in reversed(self._assertions):
             if not results.pop().item():
                 raise RuntimeError(message)
+        self._write(arguments, written)
         bases = results[self._bases :] if self._bases else []
         del results[len(results) - len(bases) :]
         for at, each in self._placed:
@@ -159,16 +162,17 @@ class CompiledGraph:
         self._write(arguments, written)
         return results
 
+    def _memory_for(self, argument: torch.Tensor) -> torch.Tensor:
+        """Where a new value is made of an argument that the program does not read, or that may have to stay."""
+        if argument.is_contiguous() and not self._assertions:
+            return argument
+        return torch.empty(argument.shape, dtype=argument.dtype, device=argument.device)
+
     def _write(self, arguments: Sequence[Any], written: Sequence[torch.Tensor]) -> None:
         """Brings new values, made where the program reads the old ones, to arguments that lie in another order."""
         for argument, value in zip(self._written, written, strict=True):
             if value is not arguments[argument]:
                 arguments[argument].copy_(value)
-
-
-def _memory_for(argument: torch.Tensor) -> torch.Tensor:
-    """Where a new value is made of an argument that the program does not read."""
-    return argument if argument.is_contiguous() else torch.empty(argument.shape, dtype=argument.dtype)
 
 
 def _maker(

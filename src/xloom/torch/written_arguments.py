@@ -1,5 +1,7 @@
 """Arguments that a graph writes: their new values are made in their memory; results that are views of them.
 
+What is saved of them for backward is what they were: the partitioner takes it that arguments stay as they are.
+
 Where sizes are symbolic, AOTAutograd makes the user's views by strides and by the place in memory that a result has. In
 the memory of a new value that is another place: so these are views of the arguments, whose memory has the new values.
 """
@@ -15,14 +17,17 @@ from torch.fx import GraphModule, Node
 
 from xloom.hlo.module import InputOutputAlias
 from xloom.torch.fx_graph import Translated
-from xloom.torch.graph_memory import STRIDED, viewed
+from xloom.torch.graph_memory import STRIDED, owner, viewed
 
 _OF_ARGUMENT = (OutputType.alias_of_input, OutputType.is_input)
 
 
 def in_place(translated: Translated) -> Translated:
-    """The graph, whose program may make new values of arguments where the old ones lie."""
-    if not translated.written:
+    """The graph, whose program may make new values of arguments where the old ones lie.
+
+    They stay as they are until all assertions are found to hold.
+    """
+    if not translated.written or translated.assertions:
         return translated
     module = translated.module.clone("")
     first = len(module.entry.root.shape.elements) - len(translated.written)
@@ -32,6 +37,20 @@ def in_place(translated: Translated) -> Translated:
         if argument in translated.arguments
     ]
     return replace(translated, module=module)
+
+
+def old_values_saved(graph: GraphModule, metadata: Any, first: int) -> None:
+    """Lets results from the `first` on be copies of arguments, where AOTAutograd says that these change."""
+    (output,) = graph.graph.find_nodes(op="output")
+    results: list[Any] = list(output.args[0])  # type: ignore[arg-type]
+    arguments = graph.graph.find_nodes(op="placeholder")[len(metadata.tokens) :]
+    changing = {node for node, told in zip(arguments, metadata.input_info, strict=False) if told.mutates_data}
+    for place, saved in enumerate(results[first:], first):
+        if isinstance(saved, Node) and owner(saved) in changing:
+            with graph.graph.inserting_before(output):
+                results[place] = graph.graph.call_function(torch.ops.aten.clone.default, (saved,))
+            results[place].meta = dict(saved.meta)
+    output.args = (tuple(results),)
 
 
 def views_of_arguments(graph: GraphModule, metadata: Any) -> None:
