@@ -143,7 +143,7 @@ def test_backward_sees_what_was_saved(function: Callable, dynamic: bool):
 def test_an_argument_stays_as_it_was_where_an_assertion_fails():
     @torch.compile(backend="xloom")
     def checked(x, y):
-        torch._assert_async(y.min() >= 0, "negative")
+        torch.ops.aten._assert_async.msg(y.min() >= 0, "negative")
         return x.add_(y)
 
     x = X.clone()
