@@ -52,10 +52,9 @@ class CompiledGraph:
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
         self._arguments = translated.arguments
         parameter_of = {argument: k for k, argument in enumerate(translated.arguments)}
-        # what fails leaves arguments as they were
-        self._places = [
-            None if translated.assertions else parameter_of.get(argument) for argument in translated.written
-        ]
+        if translated.assertions:  # which leave arguments as they were, where one fails
+            parameter_of = {}
+        self._places = [parameter_of.get(argument) for argument in translated.written]
         self._stretches = translated.stretches
         self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
         count = len(translated.module.entry.parameters)
