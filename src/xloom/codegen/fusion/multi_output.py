@@ -69,9 +69,8 @@ def _fuse_or_append(thunks: list[Thunk], group: FusionGroup, fusion: Fusion, ref
             thunk = thunks[k]
             made = thunk.made if isinstance(thunk, FusionGroup) else {thunk}
             if isinstance(thunk, FusionGroup):
-                joined: FusionGroup | str = _NOTHING_SHARED
                 if made.isdisjoint(reads) and thunk.reads.isdisjoint(reads):
-                    pass
+                    joined: FusionGroup | str = _NOTHING_SHARED
                 elif waits := reads & between:
                     joined = _waiting(waits)
                 elif any(together.get(other) is not together.get(root) for other in thunk.roots):

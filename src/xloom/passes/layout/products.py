@@ -42,6 +42,8 @@ def _merged_operand(i: Instruction, rw: Rewriter) -> Instruction | None:
     moved = i.operands[0]
     if moved.opcode != "transpose" or i.is_root or any(user.opcode != "dot" for user in i.users):
         return None
+    if i.shape.is_dynamic or moved.shape.is_dynamic:
+        return None
     merged = _merged(moved.shape.dims, i.shape.dims)
     if merged is None:
         return None
