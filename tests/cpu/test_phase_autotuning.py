@@ -13,7 +13,7 @@ from xloom.cpu.runtime.threads.phase_autotuning_ir import FIRST_REST, LONG_NS, p
 _STEP = """
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 define void @prepare() {
-  call void @remember()
+  call void @remember.sites()
   ret void
 }
 declare i64 @llvm.umin.i64(i64, i64)

@@ -29,7 +29,7 @@ define internal i64 @now() {{
   ret i64 %now
 }}
 define void @prepare() {{
-  call void @remember_programs()
+  call void @remember.programs()
   ret void
 }}
 ; What takes so long, shared or alone: which of the two it was.

@@ -503,7 +503,7 @@ def one_by_one():
 
 
 def donors():
-    """Who donates an array keeps it where no result has its size on a device, and where somebody looks at it."""
+    """Who donates an array keeps it where no result has its size on a device, and where a view of it is alive."""
     functions = (lambda x, y: (x + y, y), lambda x, y: x + y, lambda x, y: (x.astype("int32"), y + 1))
     ours, wanted = [], []
     for found, mesh in zip((ours, wanted), meshes((2, 4), ("x", "y")), strict=True):

@@ -36,7 +36,7 @@ DATA_OFFSET = 64
 """Where the array follows a storage's fields, and how it is aligned."""
 
 EVENT = StructLayout("references", "lock", "is_done", "waiting", "error", "is_asked")
-"""`error` is Python's handle of what went wrong, or 0; `is_asked`, whether somebody asks for a result of the run."""
+"""`error` is Python's handle of what went wrong, or 0; `is_asked`, whether a caller asks for a result of the run."""
 WAITING = StructLayout("function", "user", "next")
 """A callback of an event."""
 READY = 16

@@ -54,29 +54,16 @@ def phase_autotuning_ir() -> str:
 
     Threads that come to a site at once may lose a time, or have one too many.
     """
+    begun = f"""{_store(str(FIRST_REST), "rest", "rest")}
+  call void @begin(ptr %site)"""
     return f"""
 {_RECORD.declaration}
-; Memory of their own: so much beside code would not always be within its reach.
-@sites = internal global ptr null
-
 declare ptr @llvm.returnaddress(i32)
 declare i64 @llvm.fshl.i64(i64, i64, i64)
 
 declare ptr @aligned_alloc(i64, i64)
 
-; Before the first step.
-define internal void @remember() {{
-  %now = load ptr, ptr @sites
-  %is.there = icmp ne ptr %now, null
-  br i1 %is.there, label %leave, label %make
-make:
-  %sites = call ptr @aligned_alloc(i64 128, i64 {SITES * 128})
-  call void @llvm.memset.p0.i64(ptr %sites, i8 0, i64 {SITES * 128}, i1 false)
-  store ptr %sites, ptr @sites
-  br label %leave
-leave:
-  ret void
-}}
+{_RECORD.table(SITES)}
 
 ; Where is remembered what is known of a step; of a new one nothing.
 define internal ptr @site(ptr %caller, ptr %task, i64 %count) {{
@@ -86,20 +73,7 @@ define internal ptr @site(ptr %caller, ptr %task, i64 %count) {{
   %both = xor i64 %from, %turned
   %counted = mul i64 %count, -7046029254386353131
   %key = xor i64 %both, %counted
-  %mixed = mul i64 %key, -7046029254386353131
-  %high = lshr i64 %mixed, {65 - SITES.bit_length()}
-  %sites = load ptr, ptr @sites
-  %site = getelementptr %Site, ptr %sites, i64 %high
-  {_load("known", "key")}
-  %same = icmp eq i64 %known, %key
-  br i1 %same, label %leave, label %begin
-begin:
-  {_store(str(FIRST_REST), "rest", "rest")}
-  call void @begin(ptr %site)
-  store atomic i64 %key, ptr %known.place monotonic, align 8
-  br label %leave
-leave:
-  ret ptr %site
+  {_RECORD.found(SITES, begun)}
 }}
 
 ; Begin a trial.

@@ -403,8 +403,8 @@ leave:
 ; As if nothing had run: at first, and in a forked child, which has no workers.
 define void @xloom_reset_pool() {{
   call void @prepare_sleep()
-  call void @remember()
-  call void @remember_programs()
+  call void @remember.sites()
+  call void @remember.programs()
   %slots.bytes = ptrtoint ptr getelementptr ([{size} x %Slot], ptr null, i64 1) to i64
   call void @llvm.memset.p0.i64(ptr @slots, i8 0, i64 %slots.bytes, i1 false)
   %berths.bytes = ptrtoint ptr getelementptr ([{threads} x %Berth], ptr null, i64 1) to i64

@@ -42,46 +42,23 @@ def program_autotuning_ir(finds_out: bool) -> str:
 
     None does unless this `finds_out`. Needs `@added` of the trials of steps.
     """
+    begun = "\n  ".join(
+        _store(str(value), field, field)
+        for field, value in {"alone": 0, "stage": _SETTLED, "left": FIRST_RUNS, "rest": FIRST_RUNS}.items()
+    )
     return f"""
 {_RECORD.declaration}
-@programs = internal global ptr null
 ; The frame of a program that one thread does, or null.
 @lonely = internal global ptr null, align 128
 
 declare ptr @llvm.frameaddress.p0(i32)
 
-define internal void @remember_programs() {{
-  %now = load ptr, ptr @programs
-  %is.there = icmp ne ptr %now, null
-  br i1 %is.there, label %leave, label %make
-make:
-  %programs = call ptr @aligned_alloc(i64 128, i64 {PROGRAMS * 128})
-  call void @llvm.memset.p0.i64(ptr %programs, i8 0, i64 {PROGRAMS * 128}, i1 false)
-  store ptr %programs, ptr @programs
-  br label %leave
-leave:
-  ret void
-}}
+{_RECORD.table(PROGRAMS)}
 
 ; Where is remembered what is known of a program; of a new one nothing.
 define internal ptr @program(ptr %main) {{
   %key = ptrtoint ptr %main to i64
-  %mixed = mul i64 %key, -7046029254386353131
-  %high = lshr i64 %mixed, {65 - PROGRAMS.bit_length()}
-  %programs = load ptr, ptr @programs
-  %program = getelementptr %Program, ptr %programs, i64 %high
-  {_load("known", "key")}
-  %same = icmp eq i64 %known, %key
-  br i1 %same, label %leave, label %begin
-begin:
-  {_store("0", "alone", "alone")}
-  {_store(str(_SETTLED), "stage", "stage")}
-  {_store(str(FIRST_RUNS), "left", "left")}
-  {_store(str(FIRST_RUNS), "rest", "rest")}
-  store atomic i64 %key, ptr %known.place monotonic, align 8
-  br label %leave
-leave:
-  ret ptr %program
+  {_RECORD.found(PROGRAMS, begun)}
 }}
 
 ; Begin to run a program one way.
