@@ -115,8 +115,32 @@ def choices(p: Program) -> None:
             p.show(f"select({less}, {a}, {b})")
 
 
+def rounded_down(p: Program) -> None:
+    """Quotients and remainders as JAX and PyTorch round them down, by every number, and what they ask of signs."""
+    zero, one = p.constants[0], p.constants[2 if p.dtype == "f32" else 1]
+    for c in [*p.constants, "y"]:
+        for d in DIRECTIONS:
+            if "sign" in UNARY[p.dtype]:
+                p.show(f"compare({p.let('sign(x)')}, {c}), direction={d}", "pred")
+            for total in ("", ", type=TOTALORDER") if p.dtype == "f32" else ("",):
+                less = p.let(f"compare(x, {c}), direction={d}{total}", "pred")
+                for k in p.constants[:3]:
+                    unequal = p.let(f"compare(x, {k}), direction=NE", "pred")
+                    p.show(f"and({less}, {unequal})", "pred")
+                    p.show(f"and({unequal}, {less})", "pred")
+        if p.dtype == "pred":
+            continue
+        quotient, rest = p.let(f"divide(x, {c})"), p.let(f"remainder(x, {c})")
+        left = p.let(f"compare({rest}, {zero}), direction=NE", "pred")
+        below = [p.let(f"compare({x}, {zero}), direction=LT", "pred") for x in (rest, "x")]
+        signs = [p.let(f"compare({p.let('sign(x)')}, {one}), direction=NE", "pred")] if p.dtype == "s8" else []
+        for down in [*(p.let(f"and({left}, {b})", "pred") for b in (*below, *signs)), *below]:
+            p.show(f"select({down}, {p.let(f'subtract({quotient}, {one})')}, {quotient})")
+            p.show(f"select({down}, {p.let(f'add({rest}, {c})')}, {rest})")
+
+
 @pytest.mark.parametrize("dtype", NUMBERS)
-@pytest.mark.parametrize("family", [binary, nested, choices], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("family", [binary, nested, choices, rounded_down], ids=lambda f: f.__name__)
 def test_values_are_kept(family, dtype: str) -> None:
     x, y = (a.reshape(-1) for a in np.meshgrid(NUMBERS[dtype], NUMBERS[dtype]))
     program = Program(dtype, x.size)

@@ -34,3 +34,22 @@ t{k + 1} {{ s = (s32[]) parameter(0) w = (s32[]) while(s), condition=t{k}, body=
     entry = "ENTRY e { z = s32[] constant(0) s = (s32[]) tuple(z) ROOT w = (s32[]) while(s), condition=t40, body=b }"
     module = xl.parse("\n".join(["HloModule m", *parts, entry]))
     run_passes(module, "integer-range-simplification")
+
+
+def test_shifts_divide() -> None:
+    text = """
+ENTRY e {
+  x = s32[4] parameter(0)
+  a = s32[] constant(-20) low = s32[4] broadcast(a), dimensions={}
+  b = s32[] constant(100) high = s32[4] broadcast(b), dimensions={}
+  y = s32[4] clamp(low, x, high)
+  c = s32[] constant(3) three = s32[4] broadcast(c), dimensions={}
+  d = s32[] constant(40) beyond = s32[4] broadcast(d), dimensions={}
+  q = s32[4] shift-right-arithmetic(y, three)
+  u = s32[4] shift-right-logical(y, three)
+  z = s32[4] shift-right-arithmetic(y, beyond)
+  ROOT r = (s32[4], s32[4], s32[4]) tuple(q, u, z)
+}"""
+    found = {i.name: r for i, r in integer_ranges(xl.parse(text)).items()}
+    assert found["q"] == (-3, 12)
+    assert all(found.get(n) in (None, (-(1 << 31), (1 << 31) - 1)) for n in "uz")

@@ -332,6 +332,14 @@ def _remainder(i: Instruction, r: list[Range]) -> Range | None:
     return Range(max(r[0].low, -most) if r[0].low < 0 else 0, min(max(r[0].high, 0), most))
 
 
+@_of("shift-right-arithmetic", "shift-right-logical")
+def _shift_right(i: Instruction, r: list[Range]) -> Range | None:
+    if r[1].low < 0 or r[1].high >= i.shape.dtype.bits or (i.opcode == "shift-right-logical" and r[0].low < 0):
+        return None
+    corners = [x >> k for x in r[0] for k in r[1]]
+    return Range(min(corners), max(corners))
+
+
 @_of("maximum")
 def _maximum(i: Instruction, r: list[Range]) -> Range:
     return Range(max(r[0].low, r[1].low), max(r[0].high, r[1].high))

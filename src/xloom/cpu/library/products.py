@@ -36,8 +36,10 @@ _WEIGHTS = (
     ("bf16", "s8", True),
 )
 """Types of activations and of the weights that meet them, and whether these have a scale a column."""
-_ROWS = (1, 4, 8, 16, 32, 100, 250)
+_ROWS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 100, 128, 250, 256, 512)
 """That meet weights."""
+_WEIGHT_SIZES = ((1000, 2000), (4096, 1000), (768, 3072), (1024, 4096))
+"""Depth and columns of weights: which are wide decides which kernel multiplies them."""
 _LONG = ((600, 1300, 700), (700, 1300, 600))
 """For types that are multiplied in pairs."""
 _BATCHED = ((32, 16, 16, 16), (64, 64, 64, 64), (16, 300, 64, 300), (16, 300, 300, 64), (16, 400, 500, 600))
@@ -109,8 +111,8 @@ def products() -> Iterator[str]:
         yield _product(types, sizes, lc, rc)
     for types, sizes, lc, rc in product((_TYPES[1], _TYPES[2], _TYPES[4]), _LONG, (1, 0), (0, 1)):
         yield _product(types, sizes, lc, rc)
-    for types, rows, rc in product(_WEIGHTS, _ROWS, (0, 1)):
-        yield _weighted(*types, rows, rc)
+    for types, rows, sizes, rc in product(_WEIGHTS, _ROWS, _WEIGHT_SIZES, (0, 1)):
+        yield _weighted(*types, rows, *sizes, rc)
     for (batch, *sizes), rc in product(_BATCHED, (0, 1)):
         yield _product(_TYPES[0], sizes, 1, rc, batch)
     for types, attention, heads in product(_TYPES[:_FEW_TYPES], _ATTENTION, _HEADS):
@@ -188,9 +190,8 @@ def _attention(types: _Types, shapes: str, lb: str, rb: str, lc: int, rc: int, l
     return program("dot", *zip(types, dims, strict=True), attributes=attributes)
 
 
-def _weighted(dtype: str, stored: str, scaled: bool, rows: int, rc: int) -> str:
+def _weighted(dtype: str, stored: str, scaled: bool, rows: int, depth: int, columns: int, rc: int) -> str:
     """A product with weights of another type."""
-    depth, columns = 1000, 2000
     dims = f"{columns},{depth}" if rc else f"{depth},{columns}"
     scale = (
         f" s = {dtype}[{columns}] parameter(2)\n t = {dtype}[{dims}] broadcast(s), dimensions={{{1 - rc}}}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.passes.match import highest, is_all_ones, is_logical, is_splat, is_zero, lowest, splat
 from xloom.passes.rewrite import Rewriter, RuleTable
@@ -53,6 +54,29 @@ def _with_complement(i: Instruction, rw: Rewriter) -> Instruction | None:
     if not (a.opcode == "not" and a.operands[0] is b) and not (b.opcode == "not" and b.operands[0] is a):
         return None
     return rw.splat(i.shape, 0 if i.opcode == "and" else -1)
+
+
+# (x < c) and (x != c) == (x < c);  (x > c) and (x != c) == (x > c); NaN too
+# (x <= 0) and (x rem y != 0) == (x rem y < 0); signed integers, whose remainders have the sign of x
+@rule("and")
+def _unequal_and_less(i: Instruction, rw: Rewriter) -> Instruction | None:
+    for less, unequal in (i.operands, i.operands[::-1]):
+        if less.opcode != "compare" or unequal.opcode != "compare" or unequal["direction"] != "NE":
+            continue
+        if "TOTALORDER" in (less.attrs.get("type"), unequal.attrs.get("type")):
+            continue  # -0.0 is less than 0.0 there, and equal to it elsewhere
+        (x, c), (y, d) = less.operands, unequal.operands
+        if x is y and less["direction"] in ("LT", "GT") and (c is d or _are_alike(c, d)):
+            return less
+        is_negative = less["direction"] in ("LT", "LE") and is_zero(c) and is_zero(d)
+        if is_negative and y.opcode == "remainder" and y.operands[0] is x and x.shape.dtype.kind is Kind.SIGNED:
+            return rw.make("compare", i.shape, [y, d], direction="LT")
+    return None
+
+
+def _are_alike(a: Instruction, b: Instruction) -> bool:
+    x, y = splat(a), splat(b)
+    return x is not None and y is not None and bool(x == y)
 
 
 # ~~x == x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
-from xloom.passes.match import highest, is_all_ones, is_constant, is_logical, is_splat, is_zero, lowest
+from xloom.passes.match import highest, is_all_ones, is_constant, is_logical, is_splat, is_zero, lowest, splat
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -51,6 +51,42 @@ def _of_pred(i: Instruction, rw: Rewriter) -> Instruction | None:
     if not is_zero(c) and not is_all_ones(c):
         return None
     return x if is_all_ones(c) == (i["direction"] == "EQ") else rw.make("not", i.shape, [x])
+
+
+_OF_SIGN = {("EQ", 1): "GT", ("NE", 1): "LE", ("EQ", -1): "LT", ("NE", -1): "GE", ("EQ", 0): "EQ", ("NE", 0): "NE"}
+
+
+# (sign(x) == 1) == (x > 0);  (sign(x) != 1) == (x <= 0), and so for -1 and 0; signed integers. Not floats: NaN
+@rule("compare")
+def _of_sign(i: Instruction, rw: Rewriter) -> Instruction | None:
+    x, c = i.operands
+    if x.opcode != "sign" or x.shape.dtype.kind is not Kind.SIGNED or (value := splat(c)) is None:
+        return None
+    direction = _OF_SIGN.get((i["direction"], int(value)))
+    return direction and rw.make("compare", i.shape, [x.operands[0], rw.splat(x.shape, 0)], direction=direction)
+
+
+# select(x rem c < 0, x / c - 1, x / c) == x >> k;  select(x rem c < 0, x rem c + c, x rem c) == x and (c - 1);
+# signed integers and c = 2**k, for quotients that are rounded down, and their remainders
+@rule("select")
+def _rounded_down(i: Instruction, rw: Rewriter) -> Instruction | None:
+    p, a, b = i.operands
+    if p.opcode != "compare" or p["direction"] != "LT" or not is_zero(p.operands[1]):
+        return None
+    rest = p.operands[0]
+    if rest.opcode != "remainder" or i.shape.dtype.kind is not Kind.SIGNED or rest.shape != i.shape:
+        return None
+    x, c = rest.operands
+    n = splat(c)
+    if n is None or n <= 1 or int(n) & (int(n) - 1):
+        return None
+    if b is rest and a.opcode == "add" and a.operands[0] is rest and is_splat(a.operands[1], int(n)):
+        return rw.make("and", i.shape, [x, rw.splat(i.shape, int(n) - 1)])
+    if b.opcode != "divide" or b.operands[0] is not x or not is_splat(b.operands[1], int(n)):
+        return None
+    if a.opcode != "subtract" or a.operands[0] is not b or not is_splat(a.operands[1], 1):
+        return None
+    return rw.make("shift-right-arithmetic", i.shape, [x, rw.splat(i.shape, int(n).bit_length() - 1)])
 
 
 # select(p, x, x) == x
