@@ -368,6 +368,33 @@ def parts_as_terms():
             np.testing.assert_equal(sum(np.asarray(shard.data) for shard in terms.addressable_shards), X)
 
 
+def scattered_terms():
+    """Devices add the updates that they have: nothing is gathered, and only terms of other axes are added up."""
+    ids = np.arange(32).reshape(8, 4) * 7 % 10
+    updates = np.arange(8 * 4 * 6, dtype=np.float32).reshape(8, 4, 6)
+    wanted = np.ones((10, 6), np.float32)
+    np.add.at(wanted, ids, updates)
+    mesh = next(meshes())
+    with jax.set_mesh(Mesh(mesh.devices, ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)):
+        start = jax.sharding.reshard(jnp.ones((10, 6), jnp.float32), P(unreduced=frozenset("x")))
+        for source, sums in ((P("x"), 0), (P(), 0), (P("x", "y"), 1), (P(("x", "y")), 1), (P(None, "y"), 1)):
+            given = jax.device_put(ids, source), jax.device_put(updates, source)
+            for target in (P(unreduced=frozenset("x")), P(None, "y", unreduced=frozenset("x"))):
+                add = jax.jit(lambda x, k, u, target=target: x.at[k].add(u, out_sharding=target))
+                text = add.lower(start, *given).compile().as_text() or ""
+                if target == P(unreduced=frozenset("x")):
+                    assert "all-gather(" not in text
+                    assert text.count("all-reduce(") == sums, source
+                np.testing.assert_array_equal(jax.sharding.reshard(add(start, *given), P()), wanted)
+        # the gradient of a table, of which each device reads its part of a batch
+        table = jax.device_put(wanted, P())
+        rows = jax.device_put(ids, P("x"))
+        slope = jax.jit(jax.grad(lambda t, k: jnp.sum(t.at[k].get(out_sharding=P("x")) ** 2) / 2))
+        assert "all-gather(" not in (slope.lower(table, rows).compile().as_text() or "")
+        counts = np.bincount(ids.reshape(-1), minlength=10).astype(np.float32)
+        np.testing.assert_array_equal(slope(table, rows), wanted * counts[:, None])
+
+
 def callbacks_of_parts():
     for mesh in meshes((8,), ("x",)):
         seen = []

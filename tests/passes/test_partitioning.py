@@ -59,6 +59,11 @@ OPERATORS = {
     "u = f32[8] reshape(s), sharding={devices=[8]<=[8]} ROOT r = f32[8,8] scatter(p, i, u), update_window_dims={}, "
     "inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, input_batching_dims={0}, "
     "scatter_indices_batching_dims={0}, index_vector_dim=1, to_apply=sum, sharding=A",
+    "scatter-many": "i = s32[64,1] iota(), iota_dimension=0, sharding={devices=[8,1]<=[8]} s = s32[] constant(7) "
+    "n = s32[64,1] broadcast(s), dimensions={} k = s32[64,1] remainder(i, n) "
+    "b = f32[8,8,8] broadcast(q), dimensions={0,2} u = f32[64,8] reshape(b), sharding=A "
+    "ROOT r = f32[8,8] scatter(p, k, u), update_window_dims={1}, inserted_window_dims={0}, "
+    "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum, sharding=B",
     "while": "z = s32[] constant(0) t = (s32[], f32[8,8], f32[8,8]) tuple(z, p, q) "
     "w = (s32[], f32[8,8], f32[8,8]) while(t), condition=more, body=body "
     "ROOT r = f32[8,8] get-tuple-element(w), index=1, sharding=A",

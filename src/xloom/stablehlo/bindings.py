@@ -32,7 +32,8 @@ class Bindings:
     to_bytecode: Callable[[Any], bytes]
     to_computation: Callable[[bytes], Any]
     read_artifact: Callable[[Any, bytes], Any]
-    run_passes: Callable[[Any, str], None]
+    run_passes: Callable[..., None]
+    """Of a module a pipeline; with `verified=False` what it makes need not be valid."""
 
     def operations(self, operation: Any, *names: str) -> list[Any]:
         """Those inside `operation`, itself included, that have one of `names`; without names, all."""
@@ -62,6 +63,12 @@ def load_bindings() -> Bindings:
             hint="pip install 'xloom[jax]'",
         ) from error
     stablehlo.register_stablehlo_passes()
+
+    def run_passes(module: Any, pipeline: str, *, verified: bool = True) -> None:
+        passes = passmanager.PassManager.parse(pipeline)
+        passes.enable_verifier(verified)
+        passes.run(module.operation)
+
     return Bindings(
         version=version,
         ir=ir,
@@ -70,7 +77,7 @@ def load_bindings() -> Bindings:
         to_bytecode=jax_mlir.module_to_bytecode,
         to_computation=_jax.mlir.mlir_module_to_xla_computation,
         read_artifact=stablehlo.deserialize_portable_artifact,
-        run_passes=lambda module, pipeline: passmanager.PassManager.parse(pipeline).run(module.operation),
+        run_passes=run_passes,
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
-from xloom.passes.partitioning.rules import elements, like, one, rule
-from xloom.passes.partitioning.tile_assignment import Factors, Tiles, extent
+from xloom.passes.partitioning.rules import combines, elements, like, one, rule
+from xloom.passes.partitioning.tile_assignment import Factor, Factors, Tiles, are_independent, extent
 
 
 @rule("gather")
@@ -34,7 +36,11 @@ def _gather(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitt
 
 @rule("scatter")
 def _scatter(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
-    """Each device has all updates of its part: cuts are those of dimensions that updates cover, or that are a batch."""
+    """Cuts are those of dimensions that updates cover, or that are a batch.
+
+    Of a sum, devices may also have terms, from updates of their own: where terms are wanted, or where gathering the
+    updates is more than adding up the results.
+    """
     count = len(parts) // 2
     arrays, indices, updates = parts[:count], parts[count], parts[count + 1 :]
     operand, update = i.operands[0].shape, i.operands[-1].shape
@@ -50,14 +56,35 @@ def _scatter(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emit
         cut[d] = index_cut[index] = want.dims[d]
     scattered = [d for d in range(update.rank) if d not in windows]
     numbering = [d for d in range(len(index_cut)) if d != i["index_vector_dim"]]
+    is_sum = count == 1 and combines(i["to_apply"]) == "add"
+    is_large = update.size > math.prod(want.local(operand.dims))
+    used = {f for factors in cut for f in factors}
+    across: Factors = ()
     for d, index in zip(scattered, numbering, strict=True):
         update_cut[d] = index_cut[index]
-    tiles = Tiles(tuple(cut))
+        if is_sum and index not in i["scatter_indices_batching_dims"]:
+            given = updates[0].tiles.dims[d] or indices.tiles.dims[index]
+            given = tuple(f for f in given if is_large or f in want.unreduced)
+            given += tuple(f for f in want.unreduced if f not in given)
+            update_cut[d] = index_cut[index] = _independent(given, update.dims[d], used)
+            used |= set(update_cut[d])
+            across += update_cut[d]
+    rest = tuple(f for f in want.unreduced if is_sum and f not in used)
+    tiles = Tiles(tuple(cut), across + rest)
     operands = [e.reshard(p, tiles) for p in arrays]
     operands.append(e.reshard(indices, Tiles(tuple(index_cut))))
-    operands += [e.reshard(p, Tiles(tuple(update_cut))) for p in updates]
+    operands += [e.reshard(p, Tiles(tuple(update_cut), rest)) for p in updates]
     if not i.shape.is_tuple:
         return [e.reshard(one(e, i, tiles, operands)[0], want)]
     shapes = [array_shape(s.dtype, tiles.local(s.dims)) for s in i.shape.elements]
     found = like(e, i, i.shape, [p.value for p in operands])
     return [e.reshard(p, want) for p in elements(e, found, shapes, [tiles] * len(shapes))]
+
+
+def _independent(factors: Factors, size: int, used: set[Factor]) -> Factors:
+    """Those that cut a dimension of `size` into equal parts, and are independent of the ones used."""
+    kept: Factors = ()
+    for factor in factors:
+        if factor not in used and are_independent(used, kept, [factor]) and size % (extent(kept) * factor.size) == 0:
+            kept += (factor,)
+    return kept

@@ -62,7 +62,7 @@ def elementwise(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: E
 
 
 LINEAR = frozenset({"add", "convert", "copy", "divide", "dot", "multiply", "negate", "reduce", "subtract"})
-LINEAR |= {"dynamic-update-slice", "reshape", "transpose"}
+LINEAR |= {"dynamic-update-slice", "reshape", "scatter", "transpose"}
 """Operators whose rules take and give terms of sums."""
 
 
@@ -217,7 +217,7 @@ _IDENTITY = {
 }
 
 
-def _combines(region: Computation) -> str | None:
+def combines(region: Computation) -> str | None:
     """The opcode of a region that is one operator on its two parameters."""
     root = region.root
     plain = {o.opcode for o in root.operands} == {"parameter"} and len(set(root.operands)) == 2
@@ -243,7 +243,7 @@ def _reduce(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitt
     dims: list[Factors] = [()] * rank
     for result, d in enumerate(kept):
         dims[d] = want.dims[result]
-    opcode = _combines(i["to_apply"]) if count == 1 else None
+    opcode = combines(i["to_apply"]) if count == 1 else None
     across: Factors = ()
     if opcode is not None and _starts_at_identity(i, opcode):
         used = set(want.used)
