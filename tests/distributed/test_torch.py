@@ -42,6 +42,7 @@ WRAPPERS = [
     "data_parallel_from_the_third_step",
     "data_parallel_on_the_default_device",
     "data_parallel_with_unused_parameters",
+    "optimizer_in_parts",
     "synchronised_batch_norm",
     "sharded",
     "tensor_parallel",

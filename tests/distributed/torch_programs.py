@@ -391,6 +391,16 @@ def data_parallel_with_unused_parameters():
     assert strided[1].untyped_storage().nbytes() == 12
 
 
+def optimizer_in_parts():
+    """Each process has a part of what the optimiser keeps. TorchScript compiles torch's own ones as it is imported."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model, alone = layers()
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    in_parts = partial(ZeroRedundancyOptimizer, optimizer_class=torch.optim.SGD, lr=0.1, momentum=0.9)
+    train_alike(model, alone, optimizer=in_parts)
+
+
 def synchronised_batch_norm():
     """Statistics of what all processes have, and the gradients of that."""
     torch.manual_seed(0)

@@ -27,4 +27,6 @@ def _unless_mixed(own: Any) -> Any:
         fused, at_once = own(params, *rest, **named)
         return fused, at_once and len({isinstance(each, DTensor) for each in params if each is not None}) < 2
 
+    # TorchScript, by which torch.distributed.optim compiles its optimisers, asks here what to read
+    setattr(run, "__prepare_scriptable__", lambda: own)  # noqa: B010
     return run
