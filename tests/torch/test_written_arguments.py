@@ -153,3 +153,105 @@ def test_an_argument_stays_as_it_was_where_an_assertion_fails():
     with torch.no_grad():
         checked(x, Y)
     assert x.equal(X + Y)
+
+
+def at(*strided: int | tuple[int, ...] | None):
+    def written(x):
+        sizes, strides, place = strided
+        x.as_strided(sizes, strides, place).add_(1)
+        return x * 1
+
+    return written
+
+
+def twice_by_strides(x):
+    x.as_strided((3,), (1,), 0).add_(1)
+    x.as_strided((3,), (1,), 1).mul_(2)
+    return x * 1
+
+
+def read_beyond_and_written(x):
+    return x.as_strided((12,), (1,), 0) * 2, x.add_(1)
+
+
+MEMORY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "begins later": lambda m: m[3:],
+    "transposed": lambda m: m[4:].view(5, 4).t(),
+    "gaps": lambda m: m.view(6, 4)[:, :2],
+    "every second": lambda m: m[::2],
+    "all": lambda m: m,
+}
+BY_STRIDES: dict[str, Callable] = {
+    "before": at((2, 2), (2, 1), 1),
+    "its own place": at((2, 2), (2, 1), None),
+    "inside": at((2, 2), (1, 2), 5),
+    "twice": twice_by_strides,
+    "read": read_beyond_and_written,
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("function", BY_STRIDES)
+@pytest.mark.parametrize("place", MEMORY)
+def test_memory_that_is_written_by_strides(place: str, function: str, dynamic: bool):
+    theirs, ours = torch.arange(24.0), torch.arange(24.0)
+    compiled = torch.compile(BY_STRIDES[function], backend="xloom", dynamic=dynamic)
+    with torch.no_grad():
+        found, expected = compiled(MEMORY[place](ours)), BY_STRIDES[function](MEMORY[place](theirs))
+    torch.testing.assert_close(found, expected)
+    assert ours.equal(theirs)
+
+
+def test_what_is_written_by_strides_lies_beside_another_argument():
+    def both(x, y):
+        y.mul_(3)
+        x.as_strided((1, 2), (4, 1), 2).add_(1)
+        return x * 2
+
+    theirs, ours = (torch.arange(12.0).view(3, 4) for _ in range(2))
+    with torch.no_grad():
+        both(theirs[:, :2], theirs[1:2, 2:])
+        torch.compile(both, backend="xloom")(ours[:, :2], ours[1:2, 2:])
+    assert ours.equal(theirs)
+
+
+def written_twice(x):
+    x.as_strided((3,), (1,), 0).add_(1)
+    x.add_(1)
+
+
+def strided_after_it_was_written(x):
+    x.add_(1)
+    x.as_strided((3,), (1,), 4).add_(1)
+
+
+def of_a_part(x):
+    x[2:].as_strided((2, 2), (2, 1), 1).add_(1)
+
+
+def another_memory(x):
+    x.data = x * 2
+
+
+@pytest.mark.parametrize("function", [written_twice, strided_after_it_was_written, of_a_part, another_memory])
+def test_memory_that_a_graph_does_not_tell_is_an_error(function: Callable):
+    compiled = torch.compile(function, backend="xloom")
+    with torch.no_grad(), pytest.raises(Exception, match=r"written|writes memory|another tensor's memory"):
+        compiled(torch.arange(12.0)[3:])
+
+
+def test_another_place_in_memory_is_an_error():
+    compiled = torch.compile(lambda x: x.as_strided((2, 2), (2, 1), 4).add_(1), backend="xloom", dynamic=False)
+    memory = torch.arange(12.0)
+    with torch.no_grad():
+        compiled(memory[3:11])
+        with pytest.raises(RuntimeError, match="at place 3 of its memory"):
+            compiled(memory[4:])
+
+
+def test_arguments_that_are_negated_as_they_are_read():
+    compiled = torch.compile(lambda x: (x + 1, x.fill_(2)), backend="xloom")
+    memory = torch.full((1,), 1j)
+    with torch.no_grad():
+        assert compiled(memory.conj().imag)[0].tolist() == [0]
+    assert memory.tolist() == [-2j]

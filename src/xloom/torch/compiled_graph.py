@@ -20,7 +20,7 @@ from xloom.torch.arrays import as_array, in_memory_of
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.frozen.division import spelled
 from xloom.torch.frozen.kept_values import KeptValues
-from xloom.torch.fx_graph import Given, Same, Translated
+from xloom.torch.fx_graph import Given, Region, Same, Translated
 from xloom.torch.graph_on_gpu import GraphOnGpu
 from xloom.torch.lent_threads import on_faster_threads
 from xloom.torch.shared_results import ArgumentView
@@ -54,9 +54,10 @@ class CompiledGraph:
         parameter_of = {argument: k for k, argument in enumerate(translated.arguments)}
         if translated.assertions:  # which leave arguments as they were, where one fails
             parameter_of = {}
-        self._places = [parameter_of.get(argument) for argument in translated.written]
+        self._places = [None if isinstance(each, Region) else parameter_of.get(each) for each in translated.written]
         self._stretches = translated.stretches
-        self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
+        self._begins = translated.begins.items()
+        self._lazy = translated.negated or any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
         count = len(translated.module.entry.parameters)
         self._pack_arguments = struct.Struct(f"{max(1, count)}Q").pack
         self._pack_results = struct.Struct(f"{max(1, len(shapes) + len(self._written))}Q").pack
@@ -79,6 +80,7 @@ class CompiledGraph:
             self._on_gpu,
             self._kept,
             self._stretches,
+            self._begins,
             self._assertions,
             self._bases,
             self._placed,
@@ -87,7 +89,7 @@ class CompiledGraph:
         self._is_plain = not (
             any(others)
             or self._has_calls
-            or self._complex
+            or self._lazy
             or self._same
             or translated.held
             or translated.needs_key
@@ -103,9 +105,18 @@ class CompiledGraph:
         if self._is_plain:
             return self._run(arguments)
         tensors = [arguments[k] for k in self._arguments]
-        tensors += [each.of(arguments[each.argument]) for each in self._stretches]
-        if self._complex:
-            tensors = [t.resolve_conj() for t in tensors]
+        for k, place in self._begins:
+            if arguments[k].storage_offset() != place:
+                raise RuntimeError(
+                    f"a graph compiled for an argument at place {place} of its memory, which as_strided goes by, "
+                    f"has one at {arguments[k].storage_offset()}: dynamic=True compiles it for both"
+                )
+        stretches = [each.of(arguments[each.argument]) for each in self._stretches]
+        tensors += (
+            [each.clone() for each in stretches] if self._written else stretches
+        )  # in which what is written may lie
+        if self._lazy:
+            tensors = [t.resolve_conj().resolve_neg() for t in tensors]
         tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
         tensors += self.translated.held
         if self.translated.needs_key:  # drawn from torch's generator, so that torch.manual_seed decides it
@@ -114,8 +125,8 @@ class CompiledGraph:
             tensors += self._kept([arguments[s] if isinstance(s, int) else s for s in self._sources])
         results = [] if self._on_gpu is not None else [make() for make in self._makers]
         written = [
-            self._memory_for(arguments[argument]) if place is None else tensors[place]
-            for argument, place in zip(self._written, self._places, strict=True)
+            self._memory_for(arguments, each) if place is None else tensors[place]
+            for each, place in zip(self._written, self._places, strict=True)
         ]
         if self._on_gpu is not None:
             results = self._on_gpu([t.to(self._on_gpu.device) for t in tensors])
@@ -161,17 +172,25 @@ class CompiledGraph:
         self._write(arguments, written)
         return results
 
-    def _memory_for(self, argument: torch.Tensor) -> torch.Tensor:
+    def _memory_for(self, arguments: Sequence[Any], written: int | Region) -> torch.Tensor:
         """Where a new value is made of an argument that the program does not read, or that may have to stay."""
-        if argument.is_contiguous() and not self._assertions:
-            return argument
-        return torch.empty(argument.shape, dtype=argument.dtype, device=argument.device)
+        own = _place(arguments, written)
+        as_read = own.is_contiguous() and not own.is_conj() and not own.is_neg()
+        if as_read and not self._assertions and not isinstance(written, Region):
+            return own
+        return torch.empty(own.shape, dtype=own.dtype, device=own.device)
 
-    def _write(self, arguments: Sequence[Any], written: Sequence[torch.Tensor]) -> None:
+    def _write(self, arguments: Sequence[Any], values: Sequence[torch.Tensor]) -> None:
         """Brings new values, made where the program reads the old ones, to arguments that lie in another order."""
-        for argument, value in zip(self._written, written, strict=True):
-            if value is not arguments[argument]:
-                arguments[argument].copy_(value)
+        for written, value in zip(self._written, values, strict=True):
+            own = _place(arguments, written)
+            if value is not own:
+                own.copy_(value)
+
+
+def _place(arguments: Sequence[Any], written: int | Region) -> torch.Tensor:
+    """What is written of the arguments."""
+    return written.of(arguments[written.argument]) if isinstance(written, Region) else arguments[written]
 
 
 def _maker(

@@ -21,7 +21,18 @@ from xloom.hlo.shape import array_shape
 from xloom.torch import host_fallback
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
-from xloom.torch.graph_memory import OF_MEMORY, Memory, lowered, order_in_memory, owner, place, reaches
+from xloom.torch.graph_memory import (
+    OF_MEMORY,
+    Memory,
+    check_writes,
+    lowered,
+    order_in_memory,
+    owner,
+    place,
+    places_told,
+    reaches,
+    writes_by_strides,
+)
 from xloom.torch.higher_order import HIGHER_ORDER, lower_higher_order
 from xloom.torch.lowering import Graph, lower
 from xloom.torch.shared_results import AliasedResult, ArgumentView, aliased_results, replay, shared_results
@@ -32,6 +43,7 @@ _ASSERTS = torch.ops.aten._assert_async.msg
 _ASSERTS_OF_SIZES = torch.ops.aten._assert_scalar.default
 _ASSERTS_METADATA = torch.ops.aten._assert_tensor_metadata.default
 _WRITES = torch.ops.aten.copy_.default
+_SETS = torch.ops.aten.set_.source_Tensor
 _OF_DYNAMO = "graphs are those of torch.compile or torch.export, after AOTAutograd"
 
 INLINED = 1024
@@ -47,8 +59,12 @@ class Translated:
     """The graph's arguments that are parameters, in order."""
     stretches: list[Stretch] = field(default_factory=list)
     """Parts of arguments' memory that follow as parameters."""
+    begins: dict[int, int] = field(default_factory=dict)
+    """Where arguments begin in their memory, of which the graph speaks of other places."""
     held: list[torch.Tensor] = field(default_factory=list)
     """Tensors of the graph that follow as parameters."""
+    negated: bool = False
+    """Whether there are arguments that are negated as they are read."""
     needs_key: bool = False
     """Whether the last parameter is the random number generator's state."""
     results: list[int | Given | AliasedResult | ArgumentView | Same] = field(default_factory=list)
@@ -61,8 +77,8 @@ class Translated:
     """Whether the graph returns several values."""
     assertions: list[str] = field(default_factory=list)
     """What to say where one of the leaves after these is false."""
-    written: list[int] = field(default_factory=list)
-    """The graph's arguments whose new values are the program's last leaves, in order."""
+    written: list[int | Region] = field(default_factory=list)
+    """The graph's arguments whose new values are the program's last leaves, in order, or parts of their memory."""
     weights: Module | None = None
     """What makes the program's last arguments, of weights alone."""
     sources: list[int | torch.Tensor] = field(default_factory=list)
@@ -81,6 +97,21 @@ class Stretch:
     def of(self, argument: torch.Tensor) -> torch.Tensor:
         """That part, of the argument that came. Raises as torch does if its memory is smaller."""
         return argument.as_strided((self.size,), (1,), argument.storage_offset() + self.start)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of an argument's memory that is written by strides."""
+
+    argument: int
+    sizes: Sequence[int]
+    strides: Sequence[int]
+    start: int
+    """From the argument's first element."""
+
+    def of(self, argument: torch.Tensor) -> torch.Tensor:
+        """That part, of the argument that came. Raises as torch does if its memory is smaller."""
+        return argument.as_strided(self.sizes, self.strides, argument.storage_offset() + self.start)
 
 
 @dataclass(frozen=True)
@@ -125,7 +156,7 @@ class _Translator:
         self.values: dict[Node, Any] = {}
         self.memories: dict[Node, Memory] = {}
         self.parameter_of: dict[Instruction, int] = {}
-        self.written: dict[Node, Instruction] = {}
+        self.written: dict[Node, list[tuple[int | Region, Instruction]]] = {}
         self.translated = Translated(self.builder._module)
         self.key: Instruction | None = None
         self.may_draw = False
@@ -145,6 +176,11 @@ class _Translator:
             if node.op == "placeholder":
                 self.memories[node] = self._stretch(placeholders.index(node), node, bytes)
         nodes = list(self.graph.graph.nodes)
+        writes = [node for node in nodes if node.target is _WRITES and node.args[0] in self.numbers]
+        check_writes(nodes, {node.args[0]: node.args[1] for node in writes}, self.known)
+        # what is saved for backward comes in memory of its own
+        for node in () if self.strided is None else places_told(nodes) & self.numbers.keys():
+            self.translated.begins[self.numbers[node]] = place(node, self.known)
         for node in nodes:
             if node.op == "get_attr":
                 self.values[node] = self._constant(node, operator.attrgetter(str(node.target))(self.graph))
@@ -166,6 +202,7 @@ class _Translator:
         shape = array_shape(hlo_dtype(argument.dtype), [int(d) for d in argument.shape])
         parameter = self.builder.parameter(shape, str(node.name))
         self.parameter_of[parameter] = number
+        self.translated.negated |= argument.is_neg()
         self.translated.arguments.append(number)
         return parameter
 
@@ -174,7 +211,7 @@ class _Translator:
         unit = 16 // value.itemsize  # so that it begins with an element of a view as any other dtype
         first = bytes.start // 16 * unit
         size = -(-bytes.stop // value.itemsize) - first
-        self.translated.stretches.append(Stretch(number, first - place(value, self.known), size))
+        self.translated.stretches.append(Stretch(number, first - place(node, self.known), size))
         shape = array_shape(hlo_dtype(value.dtype), (size,))
         return Memory(self.builder.parameter(shape, f"memory_of_{node.name}"), first)
 
@@ -213,6 +250,12 @@ class _Translator:
             return None
         if node.target is _WRITES and node.args[0] in self.numbers:
             return self._write(node)
+        if node.target is _SETS:
+            raise LoweringError(
+                "a graph gives an argument another tensor's memory, as `x.data = y` does",
+                where=_described(node),
+                hint="write x.copy_(y) under torch.no_grad(), or assign outside of what is compiled",
+            )
         if node.target is _WITH_EFFECTS:  # order is that of the program: the token is nothing
             _, target, *args = node.args
             return [None, *as_list(self._lowered(node, target, self._value(args), self._value(node.kwargs)))]
@@ -222,9 +265,19 @@ class _Translator:
         """What AOTAutograd puts last: an argument's new value, which nothing reads before the graph is done."""
         argument, value = node.args[:2]
         assert isinstance(argument, Node)
+        number = self.numbers[argument]
         shape = self._value(argument).shape
         new = self.g.expand(self.g.cast(self._value(value), shape.dtype), shape.dims)
-        self.written[argument] = new
+        self.written[argument] = [(number, new)]
+        if value in self.memories:
+            memory, begins = self.memories[value], place(argument, self.known)
+            self.written[argument] = []
+            for each in writes_by_strides(value, argument):
+                sizes, strides, start = self._value(each.args[2:])
+                part = lower(
+                    self.g, torch.ops.aten.as_strided.default, (memory.flat, sizes, strides, start - memory.first), {}
+                )
+                self.written[argument].append((Region(number, sizes, strides, start - begins), part))
         return new
 
     def _lowered(self, node: Node, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -321,10 +374,11 @@ class _Translator:
                     value = self.g.permute(value, order)
                 outputs.append(value)
         outputs += bases
-        self.translated.written = [self.numbers[argument] for argument in self.written]
+        written = [each for parts in self.written.values() for each in parts]
+        self.translated.written = [place for place, _ in written]
         self.translated.assertions = [message for _, message in self.asserted]
         conditions = [holds for holds, _ in self.asserted]
-        self.builder.build(self.builder.tuple(*outputs, *conditions, *self.written.values()))
+        self.builder.build(self.builder.tuple(*outputs, *conditions, *[value for _, value in written]))
         return self.translated
 
     def _bases(self, results: Sequence[Any]) -> tuple[list[Instruction], dict[int, AliasedResult]]:

@@ -69,7 +69,7 @@ def lowered(
     *new, sizes, strides = args[1:4] if scatters else args[1:3]
     new = [_as_seen(g, each, source.meta["val"], base.meta["val"]) for each in new]
     offset = args[-1] if len(args) > 3 + scatters else kwargs.get("storage_offset")
-    offset = place(source.meta["val"], known) if offset is None else offset
+    offset = place(source, known) if offset is None else offset
     start = offset - first
     places = extent(sizes, strides)
     if places and not 0 <= start <= flat.shape.size - places:
@@ -81,7 +81,7 @@ def lowered(
     if base in memories:
         memories[node] = Memory(after, first)
         seen = node.meta["val"]
-        start = place(seen, known) - first
+        start = place(node, known) - first
         sizes, strides = (list(map(known, numbers)) for numbers in (seen.shape, seen.stride()))
         found = lower(g, aten.as_strided.default, (after, sizes, strides, start), {})
         return _as_seen(g, found, base.meta["val"], source.meta["val"])
@@ -97,12 +97,21 @@ def _as_seen(g: Graph, found: Instruction, by: torch.Tensor, other: torch.Tensor
     return g.negate(found) if by.is_neg() != other.is_neg() else found
 
 
-def place(value: torch.Tensor, known: Known) -> int:
+def place(node: Node, known: Known) -> int:
     """Where the first element is in memory."""
+    base, value = owner(node), node.meta["val"]
     found = known(value.storage_offset())
     if found is None:
         raise LoweringError("a tensor is read by strides at a place in memory that is not known", hint="clone() it")
-    return found
+    if base.target is not _SCATTERS:
+        return found
+    # torch traces what was written by strides as if it began a memory, and goes on to give places of what it was before
+    source, traced = base.args[0], base.meta["val"]
+    assert isinstance(source, Node)
+    before = (
+        place(source, known) * source.meta["val"].itemsize - int(known(traced.storage_offset()) or 0) * traced.itemsize
+    )
+    return found + before // value.itemsize
 
 
 def _memory(g: Graph, base: Node, values: Mapping[Node, Any], known: Known) -> Memory:
@@ -110,7 +119,7 @@ def _memory(g: Graph, base: Node, values: Mapping[Node, Any], known: Known) -> M
     if order is None:
         raise LoweringError(f"as_strided of memory that has gaps, of {base}", hint="call contiguous() first")
     own: Instruction = values[base]
-    return Memory(g.reshape_to(g.permute(own, order), (own.shape.size,)), place(base.meta["val"], known))
+    return Memory(g.reshape_to(g.permute(own, order), (own.shape.size,)), place(base, known))
 
 
 def reaches(nodes: Iterable[Node], known: Known) -> dict[Node, range]:
@@ -131,6 +140,8 @@ def reaches(nodes: Iterable[Node], known: Known) -> dict[Node, range]:
         bytes = _bytes(node, known)
         if bytes is not None and (owner(source) in found or not _has_within(source, bytes, known)):
             reached(owner(source), bytes)
+            if node.target is _SCATTERS:  # whose elements are read of what it has written
+                reached(owner(source), _elements(source, known))
     return {node: bytes for node, bytes in found.items() if not _has_within(node, bytes, known)}
 
 
@@ -139,9 +150,9 @@ def _bytes(node: Node, known: Known) -> range | None:
     scatters = node.target is _SCATTERS
     source, *rest = node.args
     assert isinstance(source, Node)
-    sizes, strides, *offsets = rest[1:] if scatters else rest
-    offset = offsets[0] if offsets else node.kwargs.get("storage_offset")
-    offset = source.meta["val"].storage_offset() if offset is None else offset
+    sizes, strides, *_ = rest[1:] if scatters else rest
+    offset = _offset(node)
+    offset = place(source, known) if offset is None else offset
     numbers: Any = [[known(n) for n in each] for each in (sizes, strides, (offset,))]  # type: ignore[union-attr]
     sizes, strides, (start,) = numbers
     if None in (*sizes, *strides, start):
@@ -150,13 +161,96 @@ def _bytes(node: Node, known: Known) -> range | None:
     return range(start * size, (start + extent(sizes, strides)) * size)
 
 
+def _elements(node: Node, known: Known) -> range:
+    """The bytes of memory from a value's first element to its last."""
+    value = node.meta["val"]
+    sizes, strides = ([known(n) or hinted(n) for n in numbers] for numbers in (value.shape, value.stride()))
+    start = place(node, known)
+    return range(start * value.itemsize, (start + extent(sizes, strides)) * value.itemsize)
+
+
+def _offset(node: Node) -> Any:
+    """The place that one of `STRIDED` is given; None for that of its operand."""
+    given = node.args[3 + (node.target is _SCATTERS) :]
+    return given[0] if given else node.kwargs.get("storage_offset")
+
+
 def _has_within(node: Node, bytes: range, known: Known) -> bool:
     """Whether all those bytes of memory are elements of a value."""
     if order_in_memory(node) is None:
         return not bytes
     value = node.meta["val"]
-    start, size = place(value, known) * value.itemsize, math.prod(known(d) or hinted(d) for d in value.shape)
+    start, size = place(node, known) * value.itemsize, math.prod(known(d) or hinted(d) for d in value.shape)
     return not bytes or (start <= bytes.start and bytes.stop <= start + size * value.itemsize)
+
+
+def places_told(nodes: Iterable[Node]) -> set[Node]:
+    """Values in whose memory places are told by numbers, not from where a tensor begins."""
+    return {_first_written(node) for node in nodes if node.target in STRIDED and _offset(node) is not None}
+
+
+def writes_by_strides(value: Any, argument: Node) -> list[Node]:
+    """What an argument's new value is made by, first to last, where nothing else writes it; else none."""
+    found: list[Node] = []
+    while isinstance(value, Node) and value.target is _SCATTERS:
+        found.insert(0, value)
+        value = value.args[0]
+    return found if value is argument else []
+
+
+def check_writes(nodes: Iterable[Node], written: Mapping[Node, Any], known: Known) -> None:
+    """Raises LoweringError where memory of arguments that change is not what the graph says of it.
+
+    `written` has their new values. What is written between an argument's elements, or beyond, is in no value that is
+    computed of it; and a new value lies as torch would lay out one of its own.
+    """
+    kept = {node for argument, value in written.items() for node in writes_by_strides(value, argument)}
+    before = {argument: _ancestors(value) for argument, value in written.items() if isinstance(value, Node)}
+    for node in nodes:
+        if node.target not in STRIDED:
+            continue
+        source = node.args[0]
+        assert isinstance(source, Node)
+        base, bytes = owner(source), _bytes(node, known)
+        loses = node.target is _SCATTERS and node not in kept and _first_written(base) in written
+        if loses and bytes is not None and not _has_within(source, bytes, known):
+            raise LoweringError(
+                f"{node.target} writes memory beyond a tensor that is written otherwise, too",
+                hint="write by strides of the tensor that has all of it",
+            )
+        for argument, values in before.items():
+            if base in values and base.op != "placeholder" and not _lies_as(base, argument, known):
+                raise LoweringError(
+                    f"{node.target} of an argument that has been written",
+                    hint="write by strides of the tensor that has all of it, or clone() it",
+                )
+
+
+def _ancestors(node: Node) -> set[Node]:
+    found, left = {node}, [node]
+    while left:
+        new = set(left.pop().all_input_nodes) - found
+        found |= new
+        left += new
+    return found
+
+
+def _first_written(node: Node) -> Node:
+    """The value whose memory it is, before anything was written by strides."""
+    node = owner(node)
+    while node.target in STRIDED:
+        source = node.args[0]
+        assert isinstance(source, Node)
+        node = owner(source)
+    return node
+
+
+def _lies_as(base: Node, argument: Node, known: Known) -> bool:
+    """Whether places in memory mean the same of both, or the first is no new value of the second."""
+    ours, theirs = base.meta["val"], argument.meta["val"]
+    if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
+        return True
+    return place(base, known) == place(argument, known) and ours.stride() == theirs.stride()
 
 
 def read_from_owners(graph: GraphModule) -> None:
