@@ -94,6 +94,7 @@ class ResizedGraph:
                 taken[k] = _at_bounds(arguments[k], dims, self.bound)
         results = self._program(taken)
         for k in self._translated.written:
+            assert isinstance(k, int)  # parts are written by strides, which is refused
             if taken[k] is not arguments[k]:
                 arguments[k].copy_(_part(taken[k], self._padded[k], arguments[k]))
         for number, result in enumerate(self._translated.results):

@@ -34,7 +34,7 @@ def in_place(translated: Translated) -> Translated:
     module.config.input_output_alias = [
         InputOutputAlias((first + k,), translated.arguments.index(argument), ())
         for k, argument in enumerate(translated.written)
-        if argument in translated.arguments
+        if isinstance(argument, int) and argument in translated.arguments
     ]
     return replace(translated, module=module)
 

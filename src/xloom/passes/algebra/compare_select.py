@@ -63,7 +63,9 @@ def _of_sign(i: Instruction, rw: Rewriter) -> Instruction | None:
     if x.opcode != "sign" or x.shape.dtype.kind is not Kind.SIGNED or (value := splat(c)) is None:
         return None
     direction = _OF_SIGN.get((i["direction"], int(value)))
-    return direction and rw.make("compare", i.shape, [x.operands[0], rw.splat(x.shape, 0)], direction=direction)
+    if direction is None:
+        return None
+    return rw.make("compare", i.shape, [x.operands[0], rw.splat(x.shape, 0)], direction=direction)
 
 
 # select(x rem c < 0, x / c - 1, x / c) == x >> k;  select(x rem c < 0, x rem c + c, x rem c) == x and (c - 1);
