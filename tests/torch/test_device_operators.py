@@ -464,3 +464,15 @@ def test_gradients_of_digamma_at_its_poles(dtype):
 )
 def test_one_index_of_several_sources(function):
     assert_as_on_cpu(function, torch.arange(4.0), torch.tensor(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64, torch.float32])
+@pytest.mark.parametrize("function", [torch.median, torch.nanmedian])
+def test_medians_of_nothing(function, dtype):
+    assert_as_on_cpu(function, torch.empty(0, dtype=dtype))
+
+
+@pytest.mark.parametrize("function", [torch.det, torch.linalg.lu, torch.linalg.lu_factor, torch.linalg.qr])
+def test_factors_of_types_that_torch_has_no_routine_for(function):
+    with pytest.raises(Exception, match="not implemented for 'Half'"):
+        torch.utils._pytree.tree_map(torch.Tensor.cpu, function(normal(3, 3).to("xla", torch.float16)))

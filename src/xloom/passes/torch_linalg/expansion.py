@@ -12,7 +12,7 @@ from xloom.hlo.shape import Layout, Shape, array_shape, tuple_shape
 from xloom.passes.rewrite import Rewriter
 
 Values = Sequence[Instruction]
-_LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
+LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 """What LAPACK calls a type."""
 
 
@@ -29,7 +29,7 @@ class Expansion:
     def lapack(self, routine: str, operands: Values, results: Sequence[Shape], **options: str | bool) -> Values:
         """The results of a routine; options are letters, or yes or no."""
         shape = results[0] if len(results) == 1 else tuple_shape(results)
-        target = f"lapack_{_LETTERS[self.dtype.name]}{routine}_ffi"
+        target = f"lapack_{LETTERS[self.dtype.name]}{routine}_ffi"
         call = self.rw.make("custom-call", shape, operands, custom_call_target=target, api_version=ABIS["typed-ffi"])
         texts = {k: f"{ord(v)} : ui8" if isinstance(v, str) else str(v).lower() for k, v in options.items()}
         given = ", ".join(f"{name} = {text}" for name, text in texts.items())

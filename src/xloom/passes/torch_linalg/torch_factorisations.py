@@ -15,7 +15,7 @@ from xloom.passes.base import Pass, register
 from xloom.passes.op_expansion import expand_ops
 from xloom.passes.rewrite import Rewriter, RuleTable
 from xloom.passes.torch_linalg import factors, systems
-from xloom.passes.torch_linalg.expansion import Expansion, Values
+from xloom.passes.torch_linalg.expansion import LETTERS, Expansion, Values
 
 
 @register
@@ -43,6 +43,8 @@ class TorchFactorisations(Pass):
         target = call["custom_call_target"]
         name = target.removeprefix(PREFIX) if target.startswith(PREFIX) else ""
         if name not in _EXPANSIONS or not all(operand.shape.size for operand in call.operands):
+            return None
+        if call.operands[0].shape.dtype.name not in LETTERS:  # torch says that it has none either
             return None
         if self.most_pivots and not (name in _BY_PIVOTS and self._has_few_pivots(name, call)):
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
+from xloom.passes.match import lowest
 from xloom.torch.lowering.graph import Graph, normalized
 from xloom.torch.lowering.index import gather_lines
 from xloom.torch.lowering.reduce import extreme_with_index, kept
@@ -100,7 +101,7 @@ def _median(g: Graph, x: Instruction, dim: int, keepdim: bool) -> list[Instructi
     size = x.shape.dims[dim]
     if size == 0:
         dims = [s for k, s in enumerate(x.shape.dims) if k != dim]
-        value = float("nan") if x.shape.dtype.is_float else 0
+        value = float("nan") if x.shape.dtype.is_float else lowest(x.shape.dtype)
         return [g.full(dims, value, x.shape.dtype), g.full(dims, 0, dt.s64)]
     found = [_at(g, r, dim, (size - 1) // 2, True) for r in sorted_with_places(g, x, dim)]
     if x.shape.dtype.is_float:
