@@ -676,6 +676,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.library.products._PRODUCTS",
         "cpu.library.products._VECTORS",
         "cpu.library.products._ROWS",
+        "cpu.library.products._WEIGHT_SIZES",
         "cpu.library.products._LONG",
         "cpu.library.products._BATCHED",
         "cpu.library.products._LAYOUTS",

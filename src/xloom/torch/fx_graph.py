@@ -29,6 +29,7 @@ from xloom.torch.graph_memory import (
     order_in_memory,
     owner,
     place,
+    place_by_strides,
     places_told,
     reaches,
     writes_by_strides,
@@ -273,7 +274,7 @@ class _Translator:
             memory, begins = self.memories[value], place(argument, self.known)
             self.written[argument] = []
             for each in writes_by_strides(value, argument):
-                sizes, strides, start = self._value(each.args[2:])
+                sizes, strides, start = self._value([*each.args[2:4], place_by_strides(each, self.known)])
                 part = lower(
                     self.g, torch.ops.aten.as_strided.default, (memory.flat, sizes, strides, start - memory.first), {}
                 )

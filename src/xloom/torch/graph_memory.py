@@ -151,9 +151,7 @@ def _bytes(node: Node, known: Known) -> range | None:
     source, *rest = node.args
     assert isinstance(source, Node)
     sizes, strides, *_ = rest[1:] if scatters else rest
-    offset = _offset(node)
-    offset = place(source, known) if offset is None else offset
-    numbers: Any = [[known(n) for n in each] for each in (sizes, strides, (offset,))]  # type: ignore[union-attr]
+    numbers: Any = [[known(n) for n in each] for each in (sizes, strides, (place_by_strides(node, known),))]  # type: ignore[union-attr]
     sizes, strides, (start,) = numbers
     if None in (*sizes, *strides, start):
         return None
@@ -173,6 +171,13 @@ def _offset(node: Node) -> Any:
     """The place that one of `STRIDED` is given; None for that of its operand."""
     given = node.args[3 + (node.target is _SCATTERS) :]
     return given[0] if given else node.kwargs.get("storage_offset")
+
+
+def place_by_strides(node: Node, known: Known) -> Any:
+    """Where the first element is that one of `STRIDED` reads or writes: its operand's, if it names none."""
+    source, offset = node.args[0], _offset(node)
+    assert isinstance(source, Node)
+    return place(source, known) if offset is None else offset
 
 
 def _has_within(node: Node, bytes: range, known: Known) -> bool:
