@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._pytree import tree_map
 
 from xloom.torch.metrics import METRICS
 
@@ -475,4 +476,4 @@ def test_medians_of_nothing(function, dtype):
 @pytest.mark.parametrize("function", [torch.det, torch.linalg.lu, torch.linalg.lu_factor, torch.linalg.qr])
 def test_factors_of_types_that_torch_has_no_routine_for(function):
     with pytest.raises(Exception, match="not implemented for 'Half'"):
-        torch.utils._pytree.tree_map(torch.Tensor.cpu, function(normal(3, 3).to("xla", torch.float16)))
+        tree_map(torch.Tensor.cpu, function(normal(3, 3).to("xla", torch.float16)))
