@@ -53,6 +53,13 @@ def is_splat(instruction: Instruction, value: float) -> bool:
     return int(found) == value
 
 
+def exponent_of_two(instruction: Instruction) -> int | None:
+    """k, where every element of an integer array is 2**k and k > 0; else None."""
+    found = splat(instruction) if instruction.shape.dtype.is_integer else None
+    n = 0 if found is None else int(found)
+    return None if n <= 1 or n & (n - 1) else n.bit_length() - 1
+
+
 def is_zero(instruction: Instruction) -> bool:
     """True for integers, all 0, and preds, all false. Never for floats, which have two zeros."""
     return not instruction.shape.dtype.is_float and is_splat(instruction, 0)

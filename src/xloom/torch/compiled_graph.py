@@ -112,9 +112,8 @@ class CompiledGraph:
                     f"has one at {arguments[k].storage_offset()}: dynamic=True compiles it for both"
                 )
         stretches = [each.of(arguments[each.argument]) for each in self._stretches]
-        tensors += (
-            [each.clone() for each in stretches] if self._written else stretches
-        )  # in which what is written may lie
+        # what is written may lie in a stretch, which is read
+        tensors += [each.clone() for each in stretches] if self._written else stretches
         if self._lazy:
             tensors = [t.resolve_conj().resolve_neg() for t in tensors]
         tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]

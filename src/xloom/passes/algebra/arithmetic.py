@@ -8,7 +8,7 @@ import ml_dtypes
 
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
-from xloom.passes.match import is_all_ones, is_constant, is_logical, is_splat, is_zero, splat
+from xloom.passes.match import exponent_of_two, is_all_ones, is_constant, is_logical, is_splat, is_zero, splat
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -181,13 +181,12 @@ def _divide_by_power_of_two(i: Instruction, rw: Rewriter) -> Instruction | None:
 # x / 2**k == x >> k;  x rem 2**k == x and (2**k - 1); unsigned. Not signed, whose quotients round towards zero
 @rule("divide", "remainder")
 def _unsigned_power_of_two(i: Instruction, rw: Rewriter) -> Instruction | None:
-    value = splat(i.operands[1]) if i.shape.dtype.kind is Kind.UNSIGNED else None
-    n = 0 if value is None else int(value)
-    if n <= 1 or n & (n - 1):
+    k = exponent_of_two(i.operands[1]) if i.shape.dtype.kind is Kind.UNSIGNED else None
+    if k is None:
         return None
     if i.opcode == "divide":
-        return rw.make("shift-right-logical", i.shape, [i.operands[0], rw.splat(i.shape, n.bit_length() - 1)])
-    return rw.make("and", i.shape, [i.operands[0], rw.splat(i.shape, n - 1)])
+        return rw.make("shift-right-logical", i.shape, [i.operands[0], rw.splat(i.shape, k)])
+    return rw.make("and", i.shape, [i.operands[0], rw.splat(i.shape, (1 << k) - 1)])
 
 
 # x rem 1 == 0; integers.  x rem -1 == 0; signed integers

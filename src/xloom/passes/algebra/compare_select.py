@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
-from xloom.passes.match import highest, is_all_ones, is_constant, is_logical, is_splat, is_zero, lowest, splat
+from xloom.passes.match import (
+    exponent_of_two,
+    highest,
+    is_all_ones,
+    is_constant,
+    is_logical,
+    is_splat,
+    is_zero,
+    lowest,
+    splat,
+)
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -79,16 +89,16 @@ def _rounded_down(i: Instruction, rw: Rewriter) -> Instruction | None:
     if rest.opcode != "remainder" or i.shape.dtype.kind is not Kind.SIGNED or rest.shape != i.shape:
         return None
     x, c = rest.operands
-    n = splat(c)
-    if n is None or n <= 1 or int(n) & (int(n) - 1):
+    k = exponent_of_two(c)
+    if k is None:
         return None
-    if b is rest and a.opcode == "add" and a.operands[0] is rest and is_splat(a.operands[1], int(n)):
-        return rw.make("and", i.shape, [x, rw.splat(i.shape, int(n) - 1)])
-    if b.opcode != "divide" or b.operands[0] is not x or not is_splat(b.operands[1], int(n)):
+    if b is rest and a.opcode == "add" and a.operands[0] is rest and is_splat(a.operands[1], 1 << k):
+        return rw.make("and", i.shape, [x, rw.splat(i.shape, (1 << k) - 1)])
+    if b.opcode != "divide" or b.operands[0] is not x or not is_splat(b.operands[1], 1 << k):
         return None
     if a.opcode != "subtract" or a.operands[0] is not b or not is_splat(a.operands[1], 1):
         return None
-    return rw.make("shift-right-arithmetic", i.shape, [x, rw.splat(i.shape, int(n).bit_length() - 1)])
+    return rw.make("shift-right-arithmetic", i.shape, [x, rw.splat(i.shape, k)])
 
 
 # select(p, x, x) == x
