@@ -6,8 +6,28 @@ from xloom.cpu.entry.collective_sites import CollectiveSite, Landing, Read
 from xloom.distributed.plan import Plan, Stagings
 from xloom.distributed.records import RECORD
 from xloom.distributed.tags import Tags
+from xloom.hlo.text.parser import parse
+from xloom.pjrt.collectives import declared_collectives
 
 NBYTES = 1 << 20
+LOOP = """HloModule m
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b) }
+sum { p = f32[4] parameter(0)
+  ROOT r = f32[4] all-reduce(p), replica_groups={}, to_apply=add }
+goes.on { p = f32[4] parameter(0)
+  ROOT c = pred[] constant(false) }
+ENTRY e { x = f32[4] parameter(0)
+  ROOT y = f32[4] while(x), condition=goes.on, body=sum }"""
+"""A sum over all devices in a loop."""
+
+
+def test_a_collective_in_a_loop_is_no_collective_without_one():
+    once = LOOP.replace("while(x), condition=goes.on, body=sum", "all-reduce(x), replica_groups={}, to_apply=add")
+    in_loop, without = (declared_collectives(parse(text)) for text in (LOOP, once))
+    assert in_loop.splitlines()[0] == without
+    assert in_loop != without
 
 
 LANDINGS = (Landing(0, 0, source_step=NBYTES),)

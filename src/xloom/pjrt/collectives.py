@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from xloom.cpu.entry.collective_sites import CollectiveSite
+from xloom.hlo.call_graph import callees_first
+from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.opcodes import Flags
@@ -31,8 +33,21 @@ class Exchanges(NamedTuple):
 
 
 def declared_collectives(module: Module) -> str:
-    """A line each: its opcode, shapes and groups, and what it reduces by."""
-    return "\n".join(_line(i) for c in module.computations for i in c if i.op.flags & Flags.COLLECTIVE)
+    """A line each: its opcode, shapes and groups, and what it reduces by; and which loops and branches they are in."""
+    number_of: dict[Computation, int] = {}  # of those with collectives
+    texts = []
+    for computation in callees_first([module.entry]):
+        lines = []
+        for i in computation:
+            callees = [number_of[c] for c in i.called_computations if c in number_of]
+            if i.op.flags & Flags.COLLECTIVE:
+                lines.append(_line(i))
+            elif callees:
+                lines.append(f"{i.opcode} {callees}")
+        if lines:
+            number_of[computation] = len(texts)
+            texts.append("\n".join(lines))
+    return "\n\n".join(texts)
 
 
 def _line(instruction: Instruction) -> str:
