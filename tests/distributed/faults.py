@@ -148,6 +148,14 @@ def ends_by_an_error():
     return run()
 
 
+def ends_after_an_error():
+    try:
+        jax.block_until_ready(other_shape())
+    except jax.errors.JaxRuntimeError:
+        return ends()
+    raise AssertionError("two shapes were added")
+
+
 def goes_on_without():
     """One of the processes leaves a program out."""
     run = total()
@@ -223,7 +231,7 @@ def ask(what):
     sys.stdin.readline()
 
 
-FATAL = ("dies", "dies_while_data_moves", "stops", "ends", "ends_by_an_error", "goes_on_without")
+FATAL = ("dies", "dies_while_data_moves", "stops", "ends", "ends_by_an_error", "ends_after_an_error", "goes_on_without")
 """After these there is nothing to go on with."""
 
 

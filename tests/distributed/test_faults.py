@@ -28,6 +28,7 @@ FATAL = {
     "dies_while_data_moves": GONE.format("(psum|all_gather)"),
     "ends": ENDED,
     "ends_by_an_error": ENDED,
+    "ends_after_an_error": rf"{ENDED[:-1]}, after an error: process 1 is at psum ",
     "goes_on_without": GONE.format("psum"),
 }
 """What the first process says."""
@@ -92,7 +93,7 @@ def check(said: str, fault: str, pattern: str) -> None:
         assert LIMIT <= float(found["waited"]) <= float(found["until"]) < LIMIT + 60, said
 
 
-@pytest.mark.parametrize("fault", ["dies", "stops", "dies_while_data_moves", "ends"])
+@pytest.mark.parametrize("fault", ["dies", "stops", "dies_while_data_moves", "ends", "ends_after_an_error"])
 def test_who_waits_for_one_that_is_gone_gets_an_error(fault):
     (status, said), other = outcome(fault)
     assert status == 0, f"{said}\nof the other, {other}"

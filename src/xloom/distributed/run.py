@@ -81,6 +81,8 @@ class Processes:
         self._gone: dict[int, str] = {}
         self._absent: dict[int, Absence] = {}
         self._announced: list[Any] = []
+        self._last_error = ""
+        """Of a run of this process; who was a run ahead, and so heard nothing of that one, hears of it in the end."""
         watch(self._trace)
 
     def plan(self, sites: Sequence[CollectiveSite], places: Sequence[tuple[int, int]], declared: str) -> Plan:
@@ -180,10 +182,15 @@ class Processes:
             tag = self._tags.of_run(self._tags.failure, number)
             self._announce(ctypes.addressof(message), self.communicator.ranks[other], tag)
 
+    def note(self, error: DistributedError) -> None:
+        """A run has failed."""
+        self._last_error = str(error).partition("\n")[0]
+
     def leave(self) -> None:
         """Tells the others that this process takes part in no further run."""
         others = [k for k in range(len(self._numbers)) if k != self.process]
-        self.announce(others, self._numbers + np.uint64(1), f"process {self.process} has ended", ENDED)
+        why = f", after an error: {self._last_error}" if self._last_error else ""
+        self.announce(others, self._numbers + np.uint64(1), f"process {self.process} has ended{why}", ENDED)
 
 
 @dataclass(frozen=True)
@@ -318,6 +325,7 @@ class Run:
         with self._concluding:
             if self._conclusion is None:
                 self._conclusion = self._failure(error)
+                self._processes.note(self._conclusion)
                 _, other = self._awaited
                 if error == TIMED_OUT:
                     self._processes.give_up(other, self._conclusion)
