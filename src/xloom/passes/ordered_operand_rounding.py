@@ -1,4 +1,4 @@
-"""Rounding of narrow floats that are put in order, so that they are equal to what is found among them."""
+"""Rounding of narrow floats that are put in order, or whose bits are read: so they are equal to what is found there."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ _ENOUGH = 64
 
 @register
 class OrderedOperandRounding(Pass):
-    """Rounds what operators on bf16 and f16 give, for others, where a maximum, a minimum or a sort reads it, too.
+    """Rounds what operators on bf16 and f16 give, for others, where a maximum, a minimum or a sort reads it, too, or
+    its bits are read.
 
     Backends may keep the f32 that they compute narrow floats in. What is found among them is stored, and so rounded:
-    `x - max(x)` then is not zero at the greatest, if `x` has more digits there.
+    `x - max(x)` then is not zero at the greatest, if `x` has more digits there, nor `nextafter(x) - x` its spacing.
     """
 
     name = "ordered-operand-rounding"
@@ -70,7 +71,7 @@ def _is_ordered_and_read(x: Instruction) -> bool:
 
 
 def _orders(i: Instruction) -> bool:
-    if i.opcode in ("sort", "topk"):
+    if i.opcode in ("sort", "topk", "bitcast-convert"):
         return True
     if i.opcode not in _REDUCTIONS:
         return False
