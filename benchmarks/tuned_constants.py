@@ -406,6 +406,12 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.convolution.filter_panels._LARGE",
         "cpu.kernels.convolution.filter_panels._WIDTHS",
     ),
+    "of weights of f32 that frameworks give in panels: BERT and ViT of benchmarks.models show them": (
+        "cpu.kernels.matmul.blocked_product._COPYING_BLOCKS",
+        "cpu.kernels.matmul.blocked_product._READY_ROWS",
+        "cpu.kernels.matmul.weight_panels._FEW_ROWS",
+        "cpu.kernels.matmul.weight_panels._SHARE",
+    ),
     "of LU and QR factors of matrices that are small, or come several at a time": (
         "cpu.kernels.call_rules.MOST_PIVOTS",
         "cpu.kernels.call_rules.TALLEST",

@@ -356,3 +356,18 @@ ENTRY e { x = s8[7,64,7,5] parameter(0) y = s8[5,7,7] parameter(1)
     x, y = (random.integers(-128, 128, dims).astype(np.int8) for dims in ((7, 64, 7, 5), (5, 7, 7)))
     wanted = np.einsum("bmcd,dbc->bm", x.astype(np.int32), y.astype(np.int32))
     np.testing.assert_array_equal(xl.compile(xl.parse(text))(x, y), wanted)
+
+
+@pytest.mark.parametrize("m,k,panels", [(33, 300, 3), (130, 700, 9), (65, 1024, 5), (300, 2048, 4), (600, 129, 2)])
+@pytest.mark.parametrize("width", [16, 24, 32])
+def test_a_matrix_in_panels(m, k, panels, width):
+    """Panels as wide as tiles are not packed again; others are, whatever they are."""
+    attributes = "lhs_contracting_dims={1}, rhs_contracting_dims={1}"
+    check((m, k), (panels, k, width), (m, panels, width), attributes)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32"])
+def test_matrices_in_panels(dtype):
+    attributes = "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}"
+    width = 32 if dtype == "f32" else 16
+    check((2, 70, 130), (2, 3, 130, width), (2, 70, 3, width), attributes, (dtype, dtype, dtype))

@@ -16,6 +16,7 @@ from xloom.torch.frozen.division import divided
 from xloom.torch.frozen.filter_lines import put_in_lines
 from xloom.torch.frozen.kept_values import KeptValues
 from xloom.torch.frozen.narrow_weights import widen_last
+from xloom.torch.frozen.weight_panels import put_weights_in_panels
 
 
 def network(channels: int = 8) -> Any:
@@ -307,3 +308,39 @@ ENTRY e {
     r = torch.Generator().manual_seed(0)
     arguments = [torch.randn(i.shape.dims, generator=r).numpy().astype("bfloat16") for i in before.entry.parameters]
     np.testing.assert_allclose(xl.evaluate(module, *arguments), xl.evaluate(before, *arguments), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows,depth", [((2, 64), 768), ((197,), 1024), ((3, 50), 300)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_read_weights_in_panels(rows, depth, turned):
+    columns = 960
+    (lead, weights) = ",".join(map(str, rows)), f"{depth},{columns}" if turned else f"{columns},{depth}"
+    text = f"""HloModule m
+ENTRY e {{
+  x = f32[{lead},{depth}] parameter(0)
+  w = f32[{weights}] parameter(1)
+  ROOT y = f32[{lead},{columns}] dot(x, w), lhs_contracting_dims={{{len(rows)}}}, rhs_contracting_dims={{{int(not turned)}}}
+}}"""
+    module, before = xl.parse(text), xl.parse(text)
+    put_weights_in_panels(module.entry, {1})
+    panels = module.entry.root.operands[0].operands[1].shape.dims
+    assert len(panels) == 3 and panels[0] * panels[2] == columns and panels[1] == depth
+    r = torch.Generator().manual_seed(0)
+    arguments = [torch.randn(i.shape.dims, generator=r).numpy() for i in before.entry.parameters]
+    expected = xl.evaluate(before, *arguments)
+    np.testing.assert_allclose(xl.compile(module)(*arguments), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_few_rows_and_narrow_weights_need_no_panels():
+    for rows, weights in ((8, "w"), (128, "n = f32[768,768] convert(w)")):
+        kind, name = ("f32", "w") if weights == "w" else ("bf16", "n")
+        made = "" if weights == "w" else weights
+        module = xl.parse(f"""HloModule m
+ENTRY e {{
+  x = f32[{rows},768] parameter(0)
+  w = {kind}[768,768] parameter(1)
+  {made}
+  ROOT y = f32[{rows},768] dot(x, {name}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+}}""")
+        put_weights_in_panels(module.entry, {1})
+        assert module.entry.root.opcode == "dot"

@@ -14,6 +14,7 @@ from xloom.torch.frozen.filter_lines import put_in_lines
 from xloom.torch.frozen.filter_panels import put_in_panels
 from xloom.torch.frozen.narrow_weights import widen_last
 from xloom.torch.frozen.scale_folding import fold_scales
+from xloom.torch.frozen.weight_panels import put_weights_in_panels
 from xloom.torch.frozen.weight_tiles import put_in_tiles
 from xloom.torch.fx_graph import Translated
 
@@ -39,6 +40,7 @@ def frozen(translated: Translated, weights: Collection[int]) -> Translated:
         run_passes(module, f"dilated-input-phases,{_SIMPLIFICATION}", verify=False)
     put_in_tiles(module.entry, static)
     put_in_panels(module.entry, static)
+    put_weights_in_panels(module.entry, static)
     put_in_lines(module.entry, static)
     division = divided(module, static)
     if division is None:

@@ -35,7 +35,7 @@ def _in_tiles(i: Instruction, rewriter: Rewriter) -> Instruction | None:
     if i.shape.dtype is not f32 or i.backend_config or not all(map(is_widened, i.operands)):
         return None
     x, w = (o.operands[0] for o in i.operands)
-    order = _order_of_weights(i)
+    order = order_of_weights(i)
     if order is None:
         return None
     depth, columns = (w.shape.dims[d] for d in order)
@@ -54,7 +54,7 @@ def _in_tiles(i: Instruction, rewriter: Rewriter) -> Instruction | None:
     return make("reshape", i.shape, [product])
 
 
-def _order_of_weights(i: Instruction) -> Sequence[int] | None:
+def order_of_weights(i: Instruction) -> Sequence[int] | None:
     """Which dimension of the weights is summed up, and which is one of the result's, the last; None for others."""
     if i.opcode == "dot":
         plain = not i["lhs_batch_dims"] and i["algorithm"] == "unset" and i.operands[1].shape.rank == 2

@@ -2,6 +2,7 @@
 
 Of the other operand a few rows are packed at a time; or none, when its scalars are as well read where they lie. Rows of
 it that are pages apart, and would evict one another from the first cache, are copied as they are, a line further apart.
+Panels that lie in memory as they are read are not packed, but fetched while those before them are multiplied.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ from xloom.llvm.vectors import lanes_below, splat
 
 _OTHER_ROWS = 128
 """Rows of the other operand that are gone over for each panel of a block."""
+_READY_ROWS = 2 * _OTHER_ROWS
+"""The same for panels that come from memory: the first of these rows wait for each, the others do not."""
 _LEAST_BLOCKS = 8
 """For the threads to share, where there are as many panels."""
+_COPYING_BLOCKS = 4
+"""The same for panels that need no packing, where the other operand's rows are copied for each block."""
 _MANY_BLOCKS = 4 * _LEAST_BLOCKS
 """So many that it matters little whether a thread has one more than another."""
 _LEAST_ROWS = 128
@@ -64,6 +69,8 @@ class _Blocks(NamedTuple):
     """True when the other operand, the left one, is not packed, but read row by row."""
     copies_rows: bool
     """True when its rows would evict one another where they lie."""
+    are_ready: bool
+    """True when the right operand is panels already."""
 
     @property
     def other(self) -> Packing:
@@ -82,25 +89,30 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     depth = left.length
-    has_rows = rows <= columns and not a.is_made and has_scalars_in_rows(arithmetic, product, a)
+    are_ready = right.lies_in_panels
+    has_rows = (are_ready or rows <= columns) and not a.is_made and has_scalars_in_rows(arithmetic, product, a)
     depth_per_block = depth_block(arithmetic, product)
     blocks_right = (
-        b_.is_made or has_rows or (not a.is_made and _packs_less(right, left, rows <= columns, depth_per_block))
+        are_ready
+        or b_.is_made
+        or has_rows
+        or (not a.is_made and _packs_less(right, left, rows <= columns, depth_per_block))
     )
     own = right if blocks_right else left
-    panels = _panels(own, depth_per_block, has_rows)
     copies_rows = has_rows and _evict_each_other(arithmetic, product, a, tile)
-    blocks = _Blocks(tile, depth, depth_per_block, left, right, blocks_right, panels, has_rows, copies_rows)
+    blocks = _COPYING_BLOCKS if are_ready and copies_rows else _LEAST_BLOCKS
+    panels = _panels(own, depth_per_block, has_rows, blocks)
+    sizes = _Blocks(tile, depth, depth_per_block, left, right, blocks_right, panels, has_rows, copies_rows, are_ready)
     outer = -(-own.panels // panels)
     cost = 2 * rows * columns * depth // outer
     with kernel.phase(count(product.batch) * outer, grain(cost, arithmetic)) as phase:
-        _blocks(phase, product, blocks, c)
+        _blocks(phase, product, sizes, c)
 
 
-def _panels(own: Packing, depth_per_block: int, has_rows: bool) -> int:
-    """How many panels of `depth_per_block` packed elements of the depth a block has."""
+def _panels(own: Packing, depth_per_block: int, has_rows: bool, blocks: int = _LEAST_BLOCKS) -> int:
+    """How many panels of `depth_per_block` packed elements of the depth a block has, of so many at least."""
     line = own.width * depth_per_block * own.arithmetic.parts * own.arithmetic.dtype.real.bytes
-    panels = own.panels // _LEAST_BLOCKS
+    panels = own.panels // blocks
     if not has_rows:
         panels = greatest(panels, _LEAST_ROWS // own.width)
     panels = greatest(1, least(block_bytes(own.arithmetic) // line, panels))
@@ -144,10 +156,13 @@ def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
 
 def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) -> None:
     b, own, other = phase.b, blocks.own, blocks.other
-    local = _local(b, own, block_bytes(own.arithmetic))
-    chunk = greatest(1, _OTHER_ROWS // other.width)
+    local = None if blocks.are_ready else _local(b, own, block_bytes(own.arithmetic))
+    most = _READY_ROWS if blocks.are_ready else _OTHER_ROWS
+    chunk = greatest(1, most // other.width)
+    if blocks.are_ready:
+        chunk = share(other.panels, chunk)
     if not blocks.has_rows or blocks.copies_rows:
-        packed = _local(b, other, _OTHER_ROWS * (depth_bytes(other.arithmetic) + blocks.copies_rows * LINE))
+        packed = _local(b, other, most * (depth_bytes(other.arithmetic) + blocks.copies_rows * LINE))
     else:
         packed = None
     source, their_source = own.source.pointer(phase), other.source.pointer(phase)
@@ -161,7 +176,8 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
         present = b.sub(after, first)
         with rolled(b, 0, blocks.depth, blocks.depth_per_block, name="block") as begin:
             size = _size(b, begin, blocks)
-            own.emit(b, PackingTask(source, base, b.mul(first, i64(own.width)), begin, size, local, present))
+            if local is not None:
+                own.emit(b, PackingTask(source, base, b.mul(first, i64(own.width)), begin, size, local, present))
             with rolled(b, 0, other.panels, chunk, name="chunk") as low:
                 some = at_most(b, b.sub(i64(other.panels), low), chunk)
                 row = b.mul(low, i64(other.width))
@@ -174,7 +190,15 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
                 kinds = ("own", "other") if blocks.blocks_right else ("other", "own")
                 with rolled(b, *bounds[kinds[0]], name="column") as j, rolled(b, *bounds[kinds[1]], name="row") as i:
                     mine, theirs = (j, i) if blocks.blocks_right else (i, j)
-                    ours = _panel(b, own, local, mine, size)
+                    ahead = None
+                    if local is not None:
+                        ours = _panel(b, own, local, mine, size)
+                    else:
+                        ours, after_it = (
+                            own.ready_panel(b, source, base, b.add(first, n), begin)
+                            for n in (mine, b.add(mine, i64(1)))
+                        )
+                        ahead = _Ahead(after_it, theirs, b.udiv(i64(own.width * own.source.dtype.bytes), some))
                     mine, theirs_at = b.add(first, mine), b.add(low, theirs)
                     numbers = (theirs_at, mine) if blocks.blocks_right else (mine, theirs_at)
                     position = _tile_position(b, blocks, numbers)
@@ -188,7 +212,7 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
                     else:
                         others = _panel(b, other, packed, theirs, size)
                     panels = (others, ours) if blocks.blocks_right else (ours, others)
-                    _tile(phase, product, blocks, sums, c, target, panels, position, begin, size)
+                    _tile(phase, product, blocks, sums, c, target, panels, position, begin, size, ahead)
 
 
 def _row_distance(b: ir.IRBuilder, packing: Packing, size: ir.Value) -> ir.Value:
@@ -244,6 +268,14 @@ def _tile_position(b: ir.IRBuilder, blocks: _Blocks, numbers: tuple[ir.Value, ir
     return _TilePosition(first, column, b.sub(row, first), i64(tile.rows))
 
 
+class _Ahead(NamedTuple):
+    """Of the next panel, what a tile fetches: so many bytes an element of the depth, from its number's part on."""
+
+    panel: ir.Value
+    tile: ir.Value
+    nbytes: ir.Value
+
+
 def _tile(
     phase: PhaseBuilder,
     product: Product,
@@ -255,6 +287,7 @@ def _tile(
     at: _TilePosition,
     begin: ir.Value,
     size: ir.Value,
+    ahead: _Ahead | None,
 ) -> None:
     b, tile, left, right = phase.b, blocks.tile, blocks.left, blocks.right
     pc = c.pointer(phase)
@@ -270,8 +303,17 @@ def _tile(
     walks = [allocate(b, POINTER) for _ in panels]
     for walk, panel in zip(walks, panels, strict=True):
         b.store(panel, walk)
+    soon = None
+    if ahead:
+        soon = allocate(b, POINTER)
+        part = b.mul(b.mul(ahead.tile, size), ahead.nbytes)
+        b.store(b.gep(ahead.panel, [part], source_etype=I8), soon)
     with rolled(b, 0, size, name="k"):
         here = [b.load(walk, typ=POINTER) for walk in walks]
+        if ahead and soon:
+            line = b.load(soon, typ=POINTER)
+            fetch(b, line, near=False)
+            b.store(b.gep(line, [ahead.nbytes], source_etype=I8), soon)
         scalars = None
         if blocks.copies_rows:
             scalars = apart(b, here[0], lambda times: b.mul(distance, i64(times)))

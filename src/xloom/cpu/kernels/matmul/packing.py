@@ -114,6 +114,24 @@ class Packing:
         row = inner(self.rows)
         return row.stride(self.operand) == 1 and (len(self.rows) == 1 or row.size % self.width == 0)
 
+    @property
+    def lies_in_panels(self) -> bool:
+        """True when panels are in memory what they would be packed to."""
+        arithmetic, source = self.arithmetic, self.source
+        if source.is_made or source.dtype is not arithmetic.dtype or arithmetic.pack_factor * arithmetic.parts > 1:
+            return False
+        if len(self.rows) != 2 or len(self.depth) != 1:
+            return False
+        row, depth = inner(self.rows), inner(self.depth)
+        return row.size == self.width == depth.stride(self.operand) and row.stride(self.operand) == 1
+
+    def ready_panel(
+        self, b: ir.IRBuilder, pointer: ir.Value, base: ir.Value, number: ir.Value, begin: ir.Value
+    ) -> ir.Value:
+        """Where a panel of an operand that lies in them is, from element `begin` of the depth on."""
+        at = b.add(b.mul(number, i64(self.rows[0].stride(self.operand))), b.mul(begin, i64(self.width)))
+        return element_pointer(b, pointer, self.source.dtype, b.add(base, at))
+
     def emit(self, b: ir.IRBuilder, task: PackingTask) -> None:
         """Packs the panels of a part of the operand."""
         depth_axis, block = inner(self.depth), BLOCK * self.arithmetic.pack_factor
