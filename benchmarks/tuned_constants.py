@@ -411,6 +411,9 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.matmul.blocked_product._READY_ROWS",
         "cpu.kernels.matmul.weight_panels._FEW_ROWS",
         "cpu.kernels.matmul.weight_panels._SHARE",
+        "cpu.kernels.matmul.tile._LOWER",
+        "cpu.kernels.matmul.tile._MANY_SUMS",
+        "cpu.kernels.matmul.tile._ROW_WORTH",
     ),
     "of LU and QR factors of matrices that are small, or come several at a time": (
         "cpu.kernels.call_rules.MOST_PIVOTS",

@@ -56,7 +56,7 @@ def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int, tallest: 
     """The rows and vectors of that tile."""
     budget = sums // arithmetic.parts
     whole = -(-columns // needed_lanes(arithmetic, columns))
-    tall = share(rows, least(tallest, budget // least(whole, 2)))
+    tall = _height(rows, least(tallest, budget // least(whole, 2)), _LOWER if budget >= _MANY_SUMS else 0)
     if arithmetic.has_third_vector and whole >= _MANY_VECTORS:
         # three vectors of four rows have as many sums as two of six: batches are multiples of four
         low = share(rows, budget // 3)
@@ -67,6 +67,23 @@ def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int, tallest: 
     return tall, share(whole, least(8, budget // tall))
 
 
+def _height(rows: int, most: int, lower: int) -> int:
+    """The height of tiles of `most` rows or up to `lower` less, with little of them over the edge."""
+
+    def cost(height: int) -> int:
+        return -(-rows // height) * height * (_ROW_WORTH + most - height)
+
+    best = share(rows, most)
+    for less in range(1, lower + 1):
+        height = share(rows, most - less)
+        best = if_less(cost(height), cost(best), height, best)
+    return best
+
+
+_MANY_SUMS, _LOWER = 28, 4
+"""Of so many sums, tiles that are some rows lower still have enough to keep the multipliers busy."""
+_ROW_WORTH = 100
+"""For one row less in each tile, one in so many rows of the whole that are done twice is saved at least."""
 _MANY_VECTORS = 12
 """Of columns, that are cut to threes with little left over."""
 _LESS = 17, 16
