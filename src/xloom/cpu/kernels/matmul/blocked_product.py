@@ -17,7 +17,7 @@ from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, l
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import BLOCK, DEPTH_BYTES, Packing, PackingTask, block_bytes, depth_bytes
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, apart, at_most, fitting, rolled, share, spaced
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, apart, at_most, fitting, rolled, share, spaced, trimmed
 from xloom.llvm.cache_lines import LINE, fetch
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
@@ -86,10 +86,11 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     rows, columns = count(product.rows), count(product.columns)
     many = arithmetic.has_plain_floats and least(rows, columns) > _FEW_ROWS
     tile = fitting(arithmetic, rows, columns, arithmetic.most_sums if many else arithmetic.few_sums)
-    left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
-    depth = left.length
     are_ready = right.lies_in_panels
+    tile = trimmed(tile, rows) if are_ready else tile
+    left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
+    depth = left.length
     has_rows = (are_ready or rows <= columns) and not a.is_made and has_scalars_in_rows(arithmetic, product, a)
     depth_per_block = depth_block(arithmetic, product)
     blocks_right = (

@@ -56,7 +56,7 @@ def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int, tallest: 
     """The rows and vectors of that tile."""
     budget = sums // arithmetic.parts
     whole = -(-columns // needed_lanes(arithmetic, columns))
-    tall = _height(rows, least(tallest, budget // least(whole, 2)), _LOWER if budget >= _MANY_SUMS else 0)
+    tall = share(rows, least(tallest, budget // least(whole, 2)))
     if arithmetic.has_third_vector and whole >= _MANY_VECTORS:
         # three vectors of four rows have as many sums as two of six: batches are multiples of four
         low = share(rows, budget // 3)
@@ -67,23 +67,28 @@ def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int, tallest: 
     return tall, share(whole, least(8, budget // tall))
 
 
-def _height(rows: int, most: int, lower: int) -> int:
-    """The height of tiles of `most` rows or up to `lower` less, with little of them over the edge."""
+def trimmed(tile: Tile, rows: int) -> Tile:
+    """The tile, or one that is a few rows lower, of which fewer are done twice where `rows` end.
+
+    It is worth code for other heights where products stay as they are.
+    """
+    if tile.arithmetic.parts * tile.rows * tile.vectors < _MANY_SUMS:
+        return tile
 
     def cost(height: int) -> int:
-        return -(-rows // height) * height * (_ROW_WORTH + most - height)
+        return -(-rows // height) * height * (_ROW_WORTH - height)
 
-    best = share(rows, most)
-    for less in range(1, lower + 1):
-        height = share(rows, most - less)
+    best = tile.rows
+    for less in range(1, _LOWER + 1):
+        height = share(rows, TALLEST - less)
         best = if_less(cost(height), cost(best), height, best)
-    return best
+    return tile._replace(rows=int(best))
 
 
-_MANY_SUMS, _LOWER = 28, 4
+_MANY_SUMS, _LOWER = 20, 4
 """Of so many sums, tiles that are some rows lower still have enough to keep the multipliers busy."""
-_ROW_WORTH = 100
-"""For one row less in each tile, one in so many rows of the whole that are done twice is saved at least."""
+_ROW_WORTH = 114
+"""For one row less in each tile, at least one in a hundred rows of the whole that are done twice is saved."""
 _MANY_VECTORS = 12
 """Of columns, that are cut to threes with little left over."""
 _LESS = 17, 16
