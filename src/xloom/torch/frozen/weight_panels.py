@@ -14,22 +14,16 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.llvm.target import process_target
 from xloom.passes.rewrite import Rewriter
-from xloom.torch.frozen.division import computed_of
-from xloom.torch.frozen.weight_tiles import order_of_weights
+from xloom.torch.frozen.products_of_weights import order_of_weights, rewrite_products
 
 
 def put_weights_in_panels(computation: Computation, static: Collection[int]) -> None:
     """Has products read weights that are computed of `static` parameters in panels."""
-    weights, rewriter = computed_of(computation, static), Rewriter(computation)
-    for i in computation.post_order():
-        if i.opcode == "dot" and i.operands[1] in weights and i.operands[0] not in weights:
-            new = _by_panels(i, rewriter)
-            if new is not None:
-                i.replace_all_uses_with(new)
+    rewrite_products(computation, static, ("dot",), _by_panels)
 
 
 def _by_panels(i: Instruction, rewriter: Rewriter) -> Instruction | None:
-    """dot(x, w) = reshape(dot(x, panels of w))."""
+    """dot(x, w) = reshape(dot(x, panels of w)), whose reshape is left out."""
     x, w = i.operands
     order = order_of_weights(i)
     if order is None or not x.shape.dtype is w.shape.dtype is i.shape.dtype is f32 or _is_of_narrow(w):
@@ -40,22 +34,18 @@ def _by_panels(i: Instruction, rewriter: Rewriter) -> Instruction | None:
     if not width:
         return None
     make, panels = rewriter.make, columns // width
-    rewriter.fresh.clear()
     parts, dimensions = (depth, panels, width), (1, 0, 2)
     if order[0] == 1:
         parts, dimensions = (panels, width, depth), (0, 2, 1)
     left = make("reshape", array_shape(f32, (rows, depth)), [x])
     cut = make("reshape", array_shape(f32, parts), [w])
     matrix = make("transpose", array_shape(f32, (panels, depth, width)), [cut], dimensions=dimensions)
-    product = make(
+    return make(
         "dot",
         array_shape(f32, (rows, panels, width)),
         [left, matrix],
         **{**i.attrs, "lhs_contracting_dims": (1,), "rhs_contracting_dims": (1,)},
     )
-    for made in rewriter.fresh:
-        made.metadata = i.metadata
-    return make("reshape", i.shape, [product])
 
 
 def _is_of_narrow(weights: Instruction) -> bool:
