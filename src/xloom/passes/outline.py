@@ -24,7 +24,8 @@ from xloom.passes.computation_inlining import with_layout
 from xloom.passes.effects import Effects
 from xloom.passes.pattern.bindings import UnboundError, bound_values, version_of
 from xloom.passes.pattern.hints import hint_of_miss, hint_of_refusal
-from xloom.passes.pattern.matcher import Match, Matcher, Miss, with_views
+from xloom.passes.pattern.match import Match, Miss
+from xloom.passes.pattern.matcher import Matcher, with_views
 from xloom.passes.pattern.pattern import Pattern
 from xloom.passes.pattern.region import Refusal, Region, is_dead_part, operands_first, region
 from xloom.passes.pattern.report import Found, NearMiss, Place, report_text

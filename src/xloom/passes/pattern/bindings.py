@@ -32,7 +32,7 @@ from xloom.errors import PassError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.pattern.dims import lookup
-from xloom.passes.pattern.matcher import Match
+from xloom.passes.pattern.match import Match
 
 PREFIX = "bind."
 REQUIRE = "require"

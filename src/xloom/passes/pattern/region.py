@@ -11,7 +11,7 @@ from xloom.hlo.call_graph import callees_first
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
 from xloom.passes.effects import Effects
-from xloom.passes.pattern.matcher import Match
+from xloom.passes.pattern.match import Match
 from xloom.passes.pattern.views import is_view
 
 _COPIED = frozenset({"constant", "iota"})
