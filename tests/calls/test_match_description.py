@@ -14,7 +14,7 @@ from xloom.calls.match_description import MatchDescription, carried_text
 from xloom.calls.typed_ffi.attributes import attributes_text, parse_attributes
 from xloom.hlo.module import Module
 from xloom.passes import outline_pattern
-from xloom.passes.carrier import carries_hlo
+from xloom.passes.carried_hlo import carries_hlo
 from xloom.passes.pattern import Pattern, pattern_of
 from xloom.pjrt import Client
 

@@ -22,7 +22,7 @@ from xloom.pjrt.capi.api import api  # noqa: E402
 from xloom.pjrt.capi.ctypes_structs import least_size, new, text_at  # noqa: E402
 from xloom.pjrt.capi.executables import ExecutableView, executable_handle  # noqa: E402
 from xloom.pjrt.capi.handles import drop  # noqa: E402
-from xloom.pjrt.wire import fields  # noqa: E402
+from xloom.pjrt.protobuf_wire_format import fields  # noqa: E402
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from xloom.hlo.text.parser import parse
 from xloom.interpreter import evaluate
 from xloom.interpreter.samples import random_arguments
 from xloom.passes import Expand, run_passes
-from xloom.passes.carrier import carries_hlo
+from xloom.passes.carried_hlo import carries_hlo
 from xloom.passes.hooks import difference
 
 

@@ -15,8 +15,8 @@ from xloom.pjrt.capi.topologies import Topology
 from xloom.pjrt.compiler import CpuCompiler
 from xloom.pjrt.device import described
 from xloom.pjrt.options import assignment_proto
+from xloom.pjrt.protobuf_wire_format import embedded, scalar
 from xloom.pjrt.queue import LIMIT, Queue
-from xloom.pjrt.wire import embedded, scalar
 
 PAIR = """HloModule pair
 ENTRY e {

@@ -4,7 +4,7 @@ import pytest
 
 import xloom as xl
 from xloom.pjrt import Client, InterpreterCompiler
-from xloom.pjrt.hand_over import HandOver
+from xloom.pjrt.execution_mode import ExecutionMode
 
 _LESS = "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }"
 _STATE = "(s32[], f32[1024,1024])"
@@ -105,5 +105,5 @@ def test_loops_beside_calls(name):
         c = {factors} custom-call(x), custom_call_target="{CALLS[name]}
         ROOT t = (f32[8,8], {factors}) tuple(w, c) }}"""
     )
-    expected = HandOver.IF_LONG if "lapack" in CALLS[name] else HandOver.ALWAYS
-    assert Client.cpu().compile(module).executable.hand_over is expected
+    expected = ExecutionMode.BY_RUN_LENGTH if "lapack" in CALLS[name] else ExecutionMode.ASYNCHRONOUS
+    assert Client.cpu().compile(module).executable.execution_mode is expected

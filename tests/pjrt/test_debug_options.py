@@ -7,7 +7,7 @@ import pytest
 from xloom.pjrt import debug_options
 from xloom.pjrt.debug_options import overrides_of
 from xloom.pjrt.error import PjrtError
-from xloom.pjrt.wire import embedded, scalar
+from xloom.pjrt.protobuf_wire_format import embedded, scalar
 
 
 def option(name, value):

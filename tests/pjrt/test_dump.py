@@ -4,7 +4,7 @@ import pytest
 
 import xloom as xl
 from xloom.pjrt import Client, CompileOptions, PjrtError
-from xloom.pjrt.wire import embedded, scalar
+from xloom.pjrt.protobuf_wire_format import embedded, scalar
 
 MODULE = xl.parse("HloModule twice  ENTRY e { x = f32[4] parameter(0)  z = f32[4] subtract(x, x)  ROOT y = add(x, x) }")
 

@@ -4,8 +4,8 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.runtime.executable import CompiledMemoryStats
-from xloom.pjrt.cost import hand_over
-from xloom.pjrt.hand_over import HandOver
+from xloom.pjrt.cost import execution_mode
+from xloom.pjrt.execution_mode import ExecutionMode
 from xloom.pjrt.run_lengths import LONG, RunLengths
 
 SHORT, BETWEEN = 1e-4, LONG / 2
@@ -55,11 +55,11 @@ ENTRY e {{ x = f32[{size}] parameter(0)  n = s32[] parameter(1)  zero = s32[] co
 @pytest.mark.parametrize(
     ("size", "step", "wanted"),
     [
-        (8, "add(x, x)", HandOver.IF_LONG),
-        (1 << 27, "add(x, x)", HandOver.ALWAYS),
-        (8, 'custom-call(x), custom_call_target="tests.lengths"', HandOver.ALWAYS),
+        (8, "add(x, x)", ExecutionMode.BY_RUN_LENGTH),
+        (1 << 27, "add(x, x)", ExecutionMode.ASYNCHRONOUS),
+        (8, 'custom-call(x), custom_call_target="tests.lengths"', ExecutionMode.ASYNCHRONOUS),
     ],
 )
 def test_what_is_judged_by_its_runs(size, step, wanted):
     module = xl.parse("HloModule m" + LOOP.format(state=f"(s32[], s32[], f32[{size}])", size=size, step=step))
-    assert hand_over(module, CompiledMemoryStats(4 * size, 4 * size, 0, 0)) is wanted
+    assert execution_mode(module, CompiledMemoryStats(4 * size, 4 * size, 0, 0)) is wanted

@@ -1,6 +1,6 @@
 """What differs between two modules: their structure, and the first value. `xl.diff`, `xloom diff`.
 
-structure.py     what was added, removed, changed and moved
+module_diff.py   what was added, removed, changed and moved
 matching.py      which instruction of one module is which of the other
 fingerprints.py  what two computations of the same values have in common
 markup.py        a comparison as text in colour, and as a page of HTML side by side
@@ -12,9 +12,9 @@ found.py         what was found, and the files that reproduce it
 """
 
 from xloom.difference.found import FirstDifference
+from xloom.difference.module_diff import Change, ModuleDiff, diff
 from xloom.difference.search import Program, between, first_difference
 from xloom.difference.sides import Interpreter, Native, Pjrt, Side
-from xloom.difference.structure import Change, ModuleDiff, diff
 
 __all__ = [
     "Change",

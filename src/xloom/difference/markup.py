@@ -13,7 +13,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 
 if TYPE_CHECKING:
-    from xloom.difference.structure import Change, ModuleDiff
+    from xloom.difference.module_diff import Change, ModuleDiff
 
 _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "moved": "cyan"}
 _SIGNS = {"removed": "-", "added": "+", "changed": "~", "moved": ">"}

@@ -12,7 +12,7 @@ from xloom.hlo.shape import tuple_shape
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.collective_expansion import LARGE
 from xloom.passes.rewrite import editable_computations
-from xloom.passes.structure import Structure
+from xloom.passes.structural_identity import StructuralIdentity
 
 
 @register
@@ -35,7 +35,7 @@ class AllReduceCombiner(Pass):
         if config.is_scheduled or config.replica_count * config.num_partitions == 1:
             return False
         pin_roots(module)
-        structure = Structure()
+        structure = StructuralIdentity()
         changed = False
         for computation in editable_computations(module):
             for together in list(_independent(computation, structure, self.limit)):
@@ -52,7 +52,7 @@ class _Bundle:
     """Bundles that members depend on, each a bit."""
 
 
-def _independent(computation: Computation, structure: Structure, limit: int) -> Iterator[list[Instruction]]:
+def _independent(computation: Computation, structure: StructuralIdentity, limit: int) -> Iterator[list[Instruction]]:
     """All-reduces to combine, two or more each time, so that no combined ones depend on each other in a circle."""
     bundles: list[_Bundle] = []
     latest: dict[Hashable, int] = {}
@@ -82,7 +82,7 @@ def _is_candidate(i: Instruction) -> bool:
     return is_single and not i.control_predecessors and not i.control_successors
 
 
-def _kind(i: Instruction, structure: Structure) -> Hashable:
+def _kind(i: Instruction, structure: StructuralIdentity) -> Hashable:
     """Equal for all-reduces that may be one."""
     channel = i["channel_id"] is not None
     rest = [i[name] for name in ("constrain_layout", "use_global_device_ids", "mode")]

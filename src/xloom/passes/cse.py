@@ -11,7 +11,7 @@ from xloom.hlo.shape import Shape
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.effects import Effects
 from xloom.passes.rewrite import editable_computations
-from xloom.passes.structure import Structure
+from xloom.passes.structural_identity import StructuralIdentity
 
 _SEPARATE = frozenset({"parameter", "opt-barrier", "async-start", "async-update", "async-done", "copy-start", "domain"})
 _FIRST = "first"
@@ -30,14 +30,14 @@ class CommonSubexpressionElimination(Pass):
     def run(self, module: Module) -> bool:
         """See the class."""
         pin_roots(module)
-        structure, effects = Structure(), Effects()
+        structure, effects = StructuralIdentity(), Effects()
         changed = False
         for computation in editable_computations(module):
             changed |= _merge(computation, structure, effects)
         return changed
 
 
-def _merge(computation: Computation, structure: Structure, effects: Effects) -> bool:
+def _merge(computation: Computation, structure: StructuralIdentity, effects: Effects) -> bool:
     alike: dict[Hashable, dict[Hashable, Instruction]] = {}
     numbers: dict[Instruction, int] = {}
     merged: dict[Instruction, Instruction] = {}

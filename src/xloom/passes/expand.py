@@ -12,7 +12,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
-from xloom.passes.carrier import carried_module, carries_hlo
+from xloom.passes.carried_hlo import carried_module, carries_hlo
 from xloom.passes.computation_inlining import inline, is_copy_of
 from xloom.passes.transposed_result import turn_back
 

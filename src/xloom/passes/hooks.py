@@ -14,7 +14,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.verify.module import verify
 from xloom.interpreter.registry import Value
 from xloom.passes.base import Pass
-from xloom.passes.carrier import carries_hlo
+from xloom.passes.carried_hlo import carries_hlo
 
 
 class Hook(Protocol):

@@ -20,7 +20,7 @@ from xloom.passes.dce import remove_dead
 from xloom.passes.effects import Effects
 from xloom.passes.loops import counted_trips
 from xloom.passes.rewrite import Rewriter, editable_computations
-from xloom.passes.structure import Structure
+from xloom.passes.structural_identity import StructuralIdentity
 from xloom.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 
 _SIZE = 1 << 16
@@ -94,7 +94,7 @@ class _Expressions:
 
     def __init__(self, computation: Computation):
         self._computation = computation
-        self._structure = Structure()
+        self._structure = StructuralIdentity()
         self._numbers: dict[Hashable, int] = {}
         self.sources: dict[Instruction, Instruction] = {}
         """The array that has the number; itself where there is none before it."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from xloom.errors import DistributedError, XloomError
 from xloom.hlo.shape import Shape
-from xloom.pjrt.boundary import checked
+from xloom.pjrt.backend_result_checks import checked
 from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future

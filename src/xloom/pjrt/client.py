@@ -25,9 +25,9 @@ from xloom.pjrt.enqueued import Enqueued
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.known_programs import Request
-from xloom.pjrt.membership import Membership
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
+from xloom.pjrt.process_topology import ProcessTopology
 from xloom.pjrt.transformations import is_transformed
 from xloom.status_code import Code
 from xloom.trace import span
@@ -41,7 +41,7 @@ class Client:
     """Devices of one platform in this process, and those of others that it works with."""
 
     def __init__(
-        self, compiler: Compiler, devices: int = 1, membership: Membership | None = None, *, compare: str = ""
+        self, compiler: Compiler, devices: int = 1, topology: ProcessTopology | None = None, *, compare: str = ""
     ):
         """With `compare="each"`, each value that the backend computes is held against the CPU's of the same operands.
 
@@ -59,20 +59,20 @@ class Client:
         self.platform_name = compiler.platform_name
         """What the backend calls itself, or is known as."""
         self.compare = compare
-        self.membership = membership or Membership(0, (devices,))
-        self.devices = [Device(self, each) for each in described(compiler, self.membership.device_counts)]
+        self.process_topology = topology or ProcessTopology(0, (devices,))
+        self.devices = [Device(self, each) for each in described(compiler, self.process_topology.device_counts)]
         """Those of all processes."""
         self._by_id = {device.id: device for device in self.devices}
         self.addressable_devices = [device for device in self.devices if device.is_addressable]
         """Those of this process."""
         self.launching = threading.Lock()
         """Held while a program is given to several devices."""
-        self._cross_host = None if self.membership.connected is None else _cross_host(self.membership)
+        self._cross_host = None if self.process_topology.connected is None else _cross_host(self.process_topology)
 
     @staticmethod
     def cpu(
         devices: int = 1,
-        membership: Membership | None = None,
+        topology: ProcessTopology | None = None,
         platform_name: str = CpuCompiler.platform_name,
         *,
         flushes_denormals: bool = False,
@@ -82,7 +82,7 @@ class Client:
         With `flushes_denormals`, programs take denormal floats for 0, as those of jaxlib's CPU do.
         """
         target = replace(process_target(), flushes_denormals=flushes_denormals)
-        return Client(CpuCompiler(target, platform_name), devices, membership)
+        return Client(CpuCompiler(target, platform_name), devices, topology)
 
     @staticmethod
     def interpreter(devices: int = 1) -> Client:
@@ -131,18 +131,18 @@ class Client:
     @property
     def process_index(self) -> int:
         """Which of several processes it is."""
-        return self.membership.process_index
+        return self.process_topology.process_index
 
     @property
     def cross_host(self) -> CrossHost:
         """Transfers to and from devices of other processes. Raises MissingExtraError where there can be none."""
-        return self._cross_host or _cross_host(self.membership)
+        return self._cross_host or _cross_host(self.process_topology)
 
     def lose(self, process: int, why: str) -> None:
         """Ends what waits for a process that is gone."""
         if self._cross_host is not None:
             self._cross_host.lose(process, why)
-            self.membership.processes.lose(process, why)
+            self.process_topology.processes.lose(process, why)
 
     @property
     def memory_spaces(self) -> list[MemorySpace]:
@@ -260,7 +260,7 @@ def _compilation() -> Any:
     return compilation
 
 
-def _cross_host(membership: Membership) -> CrossHost:
+def _cross_host(topology: ProcessTopology) -> CrossHost:
     from xloom.pjrt.cross_host import CrossHost  # which loads what one process does not need
 
-    return CrossHost(membership)
+    return CrossHost(topology)

@@ -89,4 +89,4 @@ def _note(request: Request, executable: Executable, *, is_changed: bool) -> None
         return  # the last is served by a program on rows
     if note_key(request.changed if is_changed else request.identity, module, program.target, program.key):
         exchanges = executable.exchanges if isinstance(program, SpmdNative) else None
-        request.note(KnownProgram(executable.hand_over, exchanges, module if is_changed else None))
+        request.note(KnownProgram(executable.execution_mode, exchanges, module if is_changed else None))

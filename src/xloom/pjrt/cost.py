@@ -15,7 +15,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import BUILT_IN
 from xloom.passes.loops import counted_trips
-from xloom.pjrt.hand_over import HandOver
+from xloom.pjrt.execution_mode import ExecutionMode
 
 # to hand a program over to another thread, and to hear of its end, takes 50 to 300 µs on the host, the more the longer
 # its threads have slept: a good part of the time in which the host's cores do this much
@@ -48,27 +48,29 @@ def analysis(module: Module, memory: CompiledMemoryStats) -> dict[str, float]:
     return {**arithmetic, **{name: float(size) for name, size in moved.items() if size}}
 
 
-def hand_over(module: Module, memory: CompiledMemoryStats) -> HandOver:
+def execution_mode(module: Module, memory: CompiledMemoryStats) -> ExecutionMode:
     """What suits a program of native code: cheap is of whose time it would take a good part to hand it over."""
     arrays = len(module.entry.parameters) + len(leaf_shapes(module.entry.root.shape))
     times = 1 + arrays / _ARRAYS
     calls = {i["custom_call_target"] for i in module.instructions if i.opcode == "custom-call"} - BUILT_IN.keys()
     read = memory.peak_bytes - _unread(module)
     if read > times * CHEAP_BYTES:
-        return HandOver.ALWAYS
+        return ExecutionMode.ASYNCHRONOUS
     known: dict[Computation, float] = {}
     unknown: list[Instruction] = []
     for computation in callees_first([module.entry]):
         known[computation] = sum(_work(i, known, unknown) for i in computation)
     may_wait = any(not name.startswith(_ROUTINES) for name in calls)
     if known[module.entry] > times * CHEAP_OPERATIONS or (unknown and may_wait):
-        return HandOver.ALWAYS
-    return HandOver.IF_LONG if unknown or (calls and read > times * _SMALL_BYTES) else HandOver.NEVER
+        return ExecutionMode.ASYNCHRONOUS
+    return (
+        ExecutionMode.BY_RUN_LENGTH if unknown or (calls and read > times * _SMALL_BYTES) else ExecutionMode.SYNCHRONOUS
+    )
 
 
 def is_cheap(module: Module, memory: CompiledMemoryStats) -> bool:
     """True for programs that are never handed over."""
-    return hand_over(module, memory) is HandOver.NEVER
+    return execution_mode(module, memory) is ExecutionMode.SYNCHRONOUS
 
 
 def _unread(module: Module) -> int:

@@ -15,16 +15,16 @@ from xloom.pjrt.buffer import Buffer, deleted, logical, physical
 from xloom.pjrt.device import Device
 from xloom.pjrt.error import invalid
 from xloom.pjrt.future import Future
-from xloom.pjrt.membership import Membership
+from xloom.pjrt.process_topology import ProcessTopology
 
 
 class CrossHost:
     """Transfers of a client; both processes name each by the same key."""
 
-    def __init__(self, membership: Membership):
-        processes: Processes = membership.processes
-        tags = Tags(max(membership.device_counts), processes.communicator.most_tag)
-        self._transfers = Transfers(processes.communicator, membership.process_index, processes.timeout, tags)
+    def __init__(self, topology: ProcessTopology):
+        processes: Processes = topology.processes
+        tags = Tags(max(topology.device_counts), processes.communicator.most_tag)
+        self._transfers = Transfers(processes.communicator, topology.process_index, processes.timeout, tags)
         atexit.register(self._transfers.leave)
 
     def lose(self, process: int, why: str) -> None:

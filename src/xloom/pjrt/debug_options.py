@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from xloom.pjrt.error import invalid
-from xloom.pjrt.wire import Fields, embedded, fields, message, number, scalar
+from xloom.pjrt.protobuf_wire_format import Fields, embedded, fields, message, number, scalar
 from xloom.pjrt.xla_options import OptionValue, XlaOption, xla_options
 
 # fields of ExecutableBuildOptionsProto and DebugOptions

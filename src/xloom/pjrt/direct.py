@@ -11,7 +11,7 @@ import numpy as np
 from xloom.cpu.runtime.executable import Direct
 from xloom.cpu.runtime.rendezvous import NativeRendezvous
 from xloom.pjrt.compiler import Native, SpmdNative
-from xloom.pjrt.hand_over import HandOver
+from xloom.pjrt.execution_mode import ExecutionMode
 from xloom.pjrt.log import is_enabled
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def direct_run(loaded: LoadedExecutable) -> DirectRun | None:
         return None
     if isinstance(program, SpmdNative) and not loaded.is_independent:
         return _between_processes(loaded) if len(loaded.devices) == 1 else None
-    if executable.hand_over is HandOver.ALWAYS or not isinstance(program, Native | SpmdNative):
+    if executable.execution_mode is ExecutionMode.ASYNCHRONOUS or not isinstance(program, Native | SpmdNative):
         return None
     code = program.direct
     if code is None or len(shapes) * len(loaded.devices) > _WORDS:
@@ -78,7 +78,7 @@ def _participants(loaded: LoadedExecutable, rendezvous: NativeRendezvous | None)
 
 
 def _between_processes(loaded: LoadedExecutable) -> DirectRun | None:
-    program, processes = loaded.executable.program, loaded.client.membership.connected
+    program, processes = loaded.executable.program, loaded.client.process_topology.connected
     assert isinstance(program, SpmdNative)
     code = program.direct
     # another device of this process would be met in a thread of its own

@@ -11,7 +11,7 @@ from pathlib import Path
 from xloom.hlo.module import Module
 from xloom.pjrt.debug_options import DebugOptions
 from xloom.pjrt.error import invalid
-from xloom.pjrt.wire import embedded
+from xloom.pjrt.protobuf_wire_format import embedded
 
 _LONGEST_NAME = 255
 

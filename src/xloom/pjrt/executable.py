@@ -16,7 +16,7 @@ from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
 from xloom.hlo.shape import Shape
-from xloom.pjrt.boundary import arguments_on_device, checked_results
+from xloom.pjrt.backend_result_checks import arguments_on_device, checked_results
 from xloom.pjrt.brief_runs import BriefRuns
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.collectives import Exchanges
@@ -25,8 +25,8 @@ from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
 from xloom.pjrt.enqueued import Completion, Enqueued
 from xloom.pjrt.error import PjrtError, code_of, invalid
+from xloom.pjrt.execution_mode import ExecutionMode
 from xloom.pjrt.future import Future
-from xloom.pjrt.hand_over import HandOver
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.placement import result_kinds
@@ -60,19 +60,19 @@ class Executable:
         self.declaration = module if known is None else declaration_of(module)
         """What callers see of the module."""
         self._kept = [keep(self.declaration) for keep in keep_alive_hooks]
-        self.hand_over = HandOver.ALWAYS
+        self.execution_mode = ExecutionMode.ASYNCHRONOUS
         """Whether another thread would take long to begin with it, next to its own time: judged by native code's. What
         calls Python's functions counts as such: who prints or writes in one expects it done when the call returns."""
         if isinstance(program, Native) or (isinstance(program, SpmdNative) and program.is_independent):
             if known is None:
-                from xloom.pjrt.cost import hand_over  # which loads passes
+                from xloom.pjrt.cost import execution_mode  # which loads passes
 
-                suited = hand_over(module, program.memory)
+                suited = execution_mode(module, program.memory)
             else:
-                suited = known.hand_over
-            self.hand_over = HandOver.NEVER if any(self._kept) else suited
+                suited = known.execution_mode
+            self.execution_mode = ExecutionMode.SYNCHRONOUS if any(self._kept) else suited
         elif getattr(program, "enqueues", False):
-            self.hand_over = HandOver.NEVER
+            self.execution_mode = ExecutionMode.SYNCHRONOUS
         self.run_lengths = RunLengths()
         """Of runs that are handed over if they are long."""
         self.parameters = self.declaration.parameter_shapes
@@ -89,7 +89,7 @@ class Executable:
     @property
     def is_cheap(self) -> bool:
         """Whether the caller's thread runs it at present."""
-        return self.hand_over is HandOver.NEVER or self.run_lengths.are_short
+        return self.execution_mode is ExecutionMode.SYNCHRONOUS or self.run_lengths.are_short
 
     @cached_property
     def fingerprint(self) -> str:
@@ -272,7 +272,7 @@ class LoadedExecutable:
         """Where the devices of a run meet."""
         if len(self._processes) == 1:
             return self.executable.program.rendezvous()
-        run = self.client.membership.processes.run(self._plan, self._processes, is_nested=is_nested)
+        run = self.client.process_topology.processes.run(self._plan, self._processes, is_nested=is_nested)
         assert isinstance(self.executable.program, SpmdNative)
         return self.executable.program.rendezvous(run)
 
@@ -306,7 +306,7 @@ class LoadedExecutable:
     @cached_property
     def brief(self) -> Brief:
         """All its runs by the caller's thread, with other processes."""
-        return self.client.membership.processes.brief(self._plan, self._processes)
+        return self.client.process_topology.processes.brief(self._plan, self._processes)
 
     @cached_property
     def _plan(self) -> Plan:
@@ -319,7 +319,7 @@ class LoadedExecutable:
                 hint="compile it by a client of native code, pjrt.Client.cpu, for several partitions",
             )
         exchanges = self.executable.exchanges
-        return self.client.membership.processes.plan(exchanges.sites, self.places, exchanges.declared)
+        return self.client.process_topology.processes.plan(exchanges.sites, self.places, exchanges.declared)
 
     def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
         if self.is_deleted:
@@ -423,7 +423,7 @@ class LoadedExecutable:
             launch = replace(launch, donated=tuple(k for k in launch.donated if are_exclusive(inputs, values, k)))
         executable = self.executable
         if self._is_own:
-            is_watched = executable.hand_over is HandOver.IF_LONG
+            is_watched = executable.execution_mode is ExecutionMode.BY_RUN_LENGTH
             brief = self._brief_runs if launch.rendezvous is not None else None
             begun = time.perf_counter() if is_watched or brief is not None else 0.0
             value = executable.program.run(values, launch)

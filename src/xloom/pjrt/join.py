@@ -14,7 +14,7 @@ from xloom.distributed.run import Processes
 from xloom.distributed.timeout import seconds
 from xloom.distributed.topology import LocalTopology, exchange_topology
 from xloom.environment import NUM_THREADS
-from xloom.pjrt.membership import Membership
+from xloom.pjrt.process_topology import ProcessTopology
 from xloom.process_identity import ProcessIdentity, identify
 from xloom.thread_count import usable_processors
 
@@ -22,7 +22,7 @@ START = 300.0
 """Seconds in which all processes must have begun, as many as JAX gives them."""
 
 
-def join(store: KeyValueStore, platform: str, process: int, count: int, devices: int) -> Membership:
+def join(store: KeyValueStore, platform: str, process: int, count: int, devices: int) -> ProcessTopology:
     """This process as one of `count`, all of which join. Raises DistributedError if they do not in time."""
     local = LocalTopology(devices, library.find().why_not, machine(), usable_processors())
     told = exchange_topology(store, platform, process, count, local, START)
@@ -34,8 +34,8 @@ def join(store: KeyValueStore, platform: str, process: int, count: int, devices:
     identify(ProcessIdentity(process, count, store.get(f"run/{platform}", START)))
     for number, each in enumerate(told):
         if each.why_no_mpi:
-            return Membership(process, counts, why_not=f"process {number} has no MPI: {each.why_no_mpi}")
+            return ProcessTopology(process, counts, why_not=f"process {number} has no MPI: {each.why_no_mpi}")
     patience = seconds()
     connected = Processes(communicator.connect(store, process, count, START, patience), process, patience, counts)
     atexit.register(connected.leave)
-    return Membership(process, counts, connected)
+    return ProcessTopology(process, counts, connected)

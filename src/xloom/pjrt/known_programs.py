@@ -11,7 +11,7 @@ from xloom.hlo.lazy_module import declared, identity_of
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
 from xloom.pjrt.collectives import Exchanges
-from xloom.pjrt.hand_over import HandOver
+from xloom.pjrt.execution_mode import ExecutionMode
 from xloom.pjrt.options import CompileOptions
 
 _programs = Cache(1 << 20)
@@ -21,7 +21,7 @@ _programs = Cache(1 << 20)
 class KnownProgram:
     """What would take its module to find out."""
 
-    hand_over: HandOver
+    execution_mode: ExecutionMode
     """What suits it."""
     exchanges: Exchanges | None
     """What its devices exchange, if it is for several."""
@@ -31,18 +31,18 @@ class KnownProgram:
     def to_bytes(self) -> bytes:
         """For `from_bytes`."""
         exchanges = self.exchanges and [list(map(astuple, self.exchanges.sites)), *self.exchanges[1:]]
-        head = json.dumps([self.hand_over.value.decode(), exchanges]).encode()
+        head = json.dumps([self.execution_mode.value.decode(), exchanges]).encode()
         return b"\n".join([head, b"" if self.declaration is None else declared(self.declaration).to_proto()])
 
     @staticmethod
     def from_bytes(data: bytes) -> KnownProgram:
         """What `to_bytes` has made."""
         head, _, proto = data.partition(b"\n")
-        hand_over, exchanges = json.loads(head)
+        execution_mode, exchanges = json.loads(head)
         if exchanges is not None:
             sites, *others = exchanges
             exchanges = Exchanges([CollectiveSite.from_json(fields) for fields in sites], *others)
-        return KnownProgram(HandOver(hand_over.encode()), exchanges, decode(proto) if proto else None)
+        return KnownProgram(ExecutionMode(execution_mode.encode()), exchanges, decode(proto) if proto else None)
 
 
 @dataclass(frozen=True)

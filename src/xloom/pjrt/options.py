@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from xloom.pjrt.debug_options import DebugOptions, debug_options_proto, overrides_of
 from xloom.pjrt.dump import Dump
 from xloom.pjrt.error import invalid
-from xloom.pjrt.wire import embedded, fields, message, number, numbers, scalar, varint
+from xloom.pjrt.protobuf_wire_format import embedded, fields, message, number, numbers, scalar, varint
 
 # fields of CompileOptionsProto, ExecutableBuildOptionsProto and DeviceAssignmentProto
 _BUILD_OPTIONS, _ENV_OPTION_OVERRIDES = 3, 7

@@ -18,7 +18,7 @@ from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.nested_values import leaves, with_each
 from xloom.interpreter.registry import Value
 from xloom.passes.runner import run_passes
-from xloom.pjrt.boundary import checked
+from xloom.pjrt.backend_result_checks import checked
 from xloom.pjrt.compiler import Compiler, CpuCompiler, Launch, Program
 from xloom.pjrt.interpreted import InterpreterCompiler
 from xloom.sim.tolerance import first_difference

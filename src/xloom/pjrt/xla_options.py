@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from xloom.pjrt.wire import Fields, fields, number
+from xloom.pjrt.protobuf_wire_format import Fields, fields, number
 
 OptionValue = str | bool | int | float
 

@@ -6,7 +6,7 @@ import time
 from itertools import groupby
 from typing import Any
 
-from xloom.pjrt.wire import embedded, scalar
+from xloom.pjrt.protobuf_wire_format import embedded, scalar
 from xloom.trace import Trace
 
 # fields of XSpace, XPlane, XLine, XEvent, XStat and of the entries of a map

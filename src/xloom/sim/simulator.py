@@ -20,7 +20,7 @@ from xloom.interpreter.custom_call import BUILT_IN
 from xloom.interpreter.registry import Rule, Value
 from xloom.interpreter.values import from_argument, miscounted
 from xloom.passes import run_passes
-from xloom.passes.carrier import carried_module, carries_hlo
+from xloom.passes.carried_hlo import carried_module, carries_hlo
 from xloom.passes.expand import Expand
 from xloom.passes.outline import Outline
 from xloom.reentry import check_device

@@ -9,7 +9,7 @@ import numpy as np
 from xloom.hlo.instruction import Instruction
 from xloom.interpreter.last_place import unit_in_last_place
 from xloom.interpreter.perturbed import LONG_SUMS, ULPS
-from xloom.passes.carrier import carries_hlo
+from xloom.passes.carried_hlo import carries_hlo
 
 _ROUNDINGS = 4
 """How many times as far as one rightly rounded operator may be, for two algorithms."""

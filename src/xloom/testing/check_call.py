@@ -21,7 +21,7 @@ from xloom.interpreter import RULES, TOKEN, Evaluator
 from xloom.interpreter.perturbed import Perturbed
 from xloom.interpreter.registry import Value
 from xloom.interpreter.values import from_argument, miscounted
-from xloom.passes.carrier import carried_module, carries_hlo
+from xloom.passes.carried_hlo import carried_module, carries_hlo
 from xloom.sim.custom_call import InStream, call_on_device
 from xloom.sim.device_values import copied
 from xloom.sim.simulator import Simulator

@@ -9,7 +9,7 @@ from xloom.interpreter.samples import random_arguments
 from xloom.passes import outline_pattern, run_passes
 from xloom.passes.hooks import difference
 from xloom.passes.pattern import find_pattern
-from xloom.passes.structure import Structure
+from xloom.passes.structural_identity import StructuralIdentity
 
 LARGE_FIRST = (
     "attention",
@@ -60,7 +60,7 @@ def expanded(module: Module) -> Module:
 
 def same(one: Module, other: Module) -> bool:
     """True when two modules are equal up to names, tuples taken apart at once, and constants written twice."""
-    structure = Structure()
+    structure = StructuralIdentity()
     numbers = []
     for module in (one, other):
         # through text, so that a default that is written out is the same as one that is not

@@ -14,7 +14,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.passes.dynamic.sizes import S32, Affine, affine, scaled
 from xloom.passes.dynamic.values import RULES, Emitter, Padded, Place, Repeated, Size, leaves
-from xloom.passes.structure import Structure
+from xloom.passes.structural_identity import StructuralIdentity
 
 Dims = dict[Place, Affine]
 
@@ -75,7 +75,7 @@ class Resizing:
         self.module = samples[0][1].clone("")
         self.others = [module for _, module in samples[1:]]
         self.position = position
-        self.structure = Structure()
+        self.structure = StructuralIdentity()
         self.computation = Computation(self.module.entry.name)
         self.emit = Emitter(self.module, self.computation)
         self.size = self.computation.add(Instruction("size", "parameter", S32, (), {"parameter_number": position}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo.instruction import Instruction
-from xloom.passes.carrier import carries_hlo
+from xloom.passes.carried_hlo import carries_hlo
 from xloom.passes.match import splat
 from xloom.passes.pattern.constraint import attributes_differ
 from xloom.passes.pattern.region import Refusal

@@ -85,13 +85,13 @@ def create(args: Any) -> None:
         client = makers[options["backend"]](count)
         client.known_as(options["backend"])
     else:
-        membership = None
+        process_topology = None
         if nodes > 1:
             from xloom.pjrt.join import join  # which loads what one process does not need
 
-            membership = join(CallbackStore(args), platform, options["node_id"], nodes, count)
+            process_topology = join(CallbackStore(args), platform, options["node_id"], nodes, count)
         flushes = bool(options.get("flushes_denormals"))
-        client = Client.cpu(count, membership, platform, flushes_denormals=flushes)
+        client = Client.cpu(count, process_topology, platform, flushes_denormals=flushes)
     args.client = put(ClientView(client))
 
 

@@ -15,12 +15,12 @@ from xloom.pjrt.capi.handles import drop, intern_handle, objects, put_at
 from xloom.pjrt.capi.launch_plan import LaunchPlan
 from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.native_structs import EXECUTABLE
-from xloom.pjrt.capi.owned import hand_over
+from xloom.pjrt.capi.serialized_bytes import return_serialized
 from xloom.pjrt.capi.shardings import Shardings, of_leaves
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.memory_space import KINDS
 from xloom.pjrt.options import CompileOptions, assignment_proto
-from xloom.pjrt.wire import embedded, fields, scalar
+from xloom.pjrt.protobuf_wire_format import embedded, fields, scalar
 
 _FORMAT = Text("hlo_with_config")
 _HOST_PROGRAM_SHAPE, _OUTPUT_SHARDING, _PARAMETER_SHARDINGS = 4, 12, 14  # of HloModuleProto
@@ -250,13 +250,13 @@ def optimized_program(args: Any) -> None:
 @entry_point("PJRT_Executable_Serialize")
 def serialize(args: Any) -> None:
     """An executable as bytes, which `deserialize_and_load` reads."""
-    hand_over(args, "serialized_executable", objects[args.executable].executable.serialize())
+    return_serialized(args, "serialized_executable", objects[args.executable].executable.serialize())
 
 
 @entry_point("PJRT_Executable_GetCompileOptions")
 def get_compile_options(args: Any) -> None:
     """The options that it was compiled with."""
-    hand_over(args, "serialized_compile_options", objects[args.executable].options.to_proto())
+    return_serialized(args, "serialized_compile_options", objects[args.executable].options.to_proto())
 
 
 @entry_point("PJRT_Executable_DeserializeAndLoad")
@@ -285,7 +285,7 @@ def get_executable(args: Any) -> None:
 def get_device_assignment(args: Any) -> None:
     """The device of each replica and partition, as a serialised DeviceAssignmentProto."""
     loaded = objects[args.executable].loaded
-    hand_over(args, "serialized_device_assignment", assignment_proto(loaded.device_assignment))
+    return_serialized(args, "serialized_device_assignment", assignment_proto(loaded.device_assignment))
 
 
 @entry_point("PJRT_LoadedExecutable_AddressableDevices")

@@ -10,7 +10,7 @@ from xloom.pjrt.capi.buffer_handles import record_address
 from xloom.pjrt.capi.native_structs import ARGUMENT, PLAN, RESULT, TOOK_LONG
 from xloom.pjrt.direct import BetweenProcesses, DirectRun, direct_run
 from xloom.pjrt.executable import LoadedExecutable
-from xloom.pjrt.hand_over import HandOver
+from xloom.pjrt.execution_mode import ExecutionMode
 
 
 class LaunchPlan:
@@ -48,7 +48,7 @@ class LaunchPlan:
         self._tables += [arguments, results]
         return PLAN.new(
             is_native=executable.is_cheap or between is not None,
-            is_watched=executable.hand_over is HandOver.IF_LONG,
+            is_watched=executable.execution_mode is ExecutionMode.BY_RUN_LENGTH,
             main=direct.main,
             constants=direct.constants,
             arena=direct.arena_bytes,

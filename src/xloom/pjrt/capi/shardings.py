@@ -11,7 +11,7 @@ from xloom.hlo.sharding import Sharding
 from xloom.pjrt.capi.ctypes_structs import CArray, Text
 from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.handles import objects
-from xloom.pjrt.wire import embedded
+from xloom.pjrt.protobuf_wire_format import embedded
 
 ENTRIES = ["PJRT_Shardings_PJRT_Executable_ParameterShardings", "PJRT_Shardings_PJRT_Executable_OutputShardings"]
 

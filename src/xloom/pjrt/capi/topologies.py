@@ -15,8 +15,8 @@ from xloom.pjrt.capi.entry_points import entry_point
 from xloom.pjrt.capi.executables import executable_handle
 from xloom.pjrt.capi.float_environment import default_floats
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
-from xloom.pjrt.capi.owned import hand_over
 from xloom.pjrt.capi.programs import module_of
+from xloom.pjrt.capi.serialized_bytes import return_serialized
 from xloom.pjrt.compiler import Compiler, CpuCompiler
 from xloom.pjrt.device import DeviceDescription, described
 from xloom.pjrt.executable import Executable
@@ -92,7 +92,7 @@ def attributes(args: Any) -> None:
 @entry_point("PJRT_TopologyDescription_Serialize")
 def serialize(args: Any) -> None:
     """A topology as bytes, which `deserialize` reads."""
-    hand_over(args, "serialized_topology", objects[args.topology].serialize())
+    return_serialized(args, "serialized_topology", objects[args.topology].serialize())
 
 
 @entry_point("PJRT_TopologyDescription_Deserialize")

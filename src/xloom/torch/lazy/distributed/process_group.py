@@ -62,16 +62,16 @@ class XlaProcessGroup(ProcessGroup):
         self._name = self._description = ""
         whole = torch.distributed.distributed_c10d.GroupMember.WORLD
         if whole is None:
-            membership = join(PrefixStore("xloom/", store), rank, len(members))
+            topology = join(PrefixStore("xloom/", store), rank, len(members))
         elif isinstance(whole, XlaProcessGroup):
-            membership = whole.membership
+            topology = whole.process_topology
         else:
             raise DistributedError(
                 "a group of backend xla within one of another backend",
                 hint="torch.distributed.init_process_group('cpu:gloo,xla:xla')",
             )
-        self.membership = membership
-        if membership.connected is None:
+        self.process_topology = topology
+        if topology.connected is None:
             own: Any = PrefixStore("xloom/", store)
             self.board = WaitingBoard(TorchStore(own.clone()), rank, seconds()) if whole is None else whole.board
             engine = ThroughHost(self.gloo, members, self.board)

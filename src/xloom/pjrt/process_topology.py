@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Membership:
+class ProcessTopology:
     """Which process it is, and how many devices each has."""
 
     process_index: int = 0

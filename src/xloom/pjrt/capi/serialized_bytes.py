@@ -18,7 +18,7 @@ def _delete(handle: int) -> None:
 native_library.register("delete_owned", _delete)
 
 
-def hand_over(args: Any, name: str, data: bytes) -> None:
+def return_serialized(args: Any, name: str, data: bytes) -> None:
     """Fills `serialized_bytes`, `<name>`, and `<name>_deleter` of an argument structure."""
     text = Text(data)
     args.serialized_bytes, args.serialized_bytes_size = text.address, text.size

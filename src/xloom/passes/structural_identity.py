@@ -13,7 +13,7 @@ from xloom.hlo.literal import Literal
 _NOT_MEANING = frozenset({"origin", "statistics"})
 
 
-class Structure:
+class StructuralIdentity:
     """Numbers computations so that equal numbers mean the same structure, whatever the names."""
 
     def __init__(self) -> None:
