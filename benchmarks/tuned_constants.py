@@ -260,6 +260,7 @@ TUNED = (
     Tuned("cpu.kernels.sort.vector_rows", "SEGMENTS", "sorting/argsort sorting/sort", others=(8,)),
     Tuned("cpu.kernels.sort.vector_rows", "_LEAST_ELEMENTS", "own/sort-rows-24"),
     Tuned("cpu.kernels.sort.vectors", "_TASK", "sorting/sort-rows sorting/median"),
+    Tuned("cpu.kernels.window.cumulative", "_FEW_COLUMNS", "own/cumsum-of-12-columns", ("run", "compile")),
     Tuned("cpu.kernels.window.cumulative", "_COLUMNS", "scan/cumsum-columns scan/cumlogsumexp"),
     Tuned("cpu.kernels.window.cumulative", "_RUN", "scan/cumsum-columns scan/cumlogsumexp"),
     Tuned("cpu.kernels.window.cumulative", "_TASK", "scan/cumsum-rows scan/cumprod"),

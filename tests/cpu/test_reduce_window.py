@@ -184,6 +184,13 @@ def test_cumulative_bits(dtype, op):
     check(program("[2,70]", "size=1x70 pad=0_0x69_0", dtype, op))
 
 
+@pytest.mark.parametrize("pad", ["1299_0", "0_1299"])
+@pytest.mark.parametrize("columns", [2, 16, 17])
+@pytest.mark.parametrize(("dtype", "op"), [("s32", "add"), ("c64", "add"), ("bf16", "maximum")])
+def test_cumulative_columns(dtype, op, columns, pad):
+    check(program(f"[1300,{columns}]", f"size=1300x1 pad={pad}x0_0", dtype, op), exact=dtype != "c64")
+
+
 def test_cumulative_sum_of_numbers():
     x = RNG.normal(size=5000).astype(np.float32)
     check(program("[5000]", "size=5000 pad=4999_0"), x, np.float32(2), exact=False)

@@ -21,6 +21,8 @@ from xloom.llvm.routine import least
 from xloom.llvm.strided_loops import plus, times
 from xloom.llvm.types import I64, Value
 
+_FEW_COLUMNS = 16
+"""So few that what each has come to stays in a register, as the next row would wait for memory."""
 _COLUMNS = 128
 """Adjacent reductions that are an item, and go an element of each at a time."""
 _SHORT = 64
@@ -88,10 +90,25 @@ def _columns(
         step = times(b, number, axis.stride)
         return plus(b, start, step) if forward else b.sub(last, step)
 
-    def put(here: ir.Value, state: Sequence[Value], elements: Sequence[Value]) -> None:
-        _put(b, reducer, pointers, here, state, elements, forward)
+    def put(here: ir.Value, state: Sequence[Value], elements: Sequence[Value]) -> list[Value]:
+        return _put(b, reducer, pointers, here, state, elements, forward)
+
+    def steps_of_few(begin: ir.Value, end: ir.Value) -> None:
+        kept = reducer.in_registers(b, pointers, axis.stride)
+        before = row(plus(b, begin, -1))
+        for column in range(axis.stride):
+            reducer.keep(b, kept, I64(column), reducer.state(b, pointers, plus(b, before, column)))
+        with loop(b, begin, end) as i:
+            first = row(i)
+            for column in range(axis.stride):
+                here = plus(b, first, column)
+                state = put(here, reducer.state(b, kept, I64(column)), reducer.elements(b, pointers, here))
+                reducer.keep(b, kept, I64(column), state)
 
     def steps(begin: ir.Value, end: ir.Value) -> None:
+        if axis.stride <= _FEW_COLUMNS:
+            steps_of_few(begin, end)
+            return
         with loop(b, begin, end) as i, loop(b, *columns, name="column") as column:
             here = plus(b, row(i), column)
             before = plus(b, here, -axis.stride if forward else axis.stride)
@@ -155,6 +172,7 @@ def _put(
     state: Sequence[Value],
     following: Sequence[Value],
     forward: bool,
-) -> None:
+) -> list[Value]:
     state = reducer.accumulate(b, state, following) if forward else reducer.accumulate_reversed(b, following, state)
     reducer.keep(b, pointers, index, state)
+    return state

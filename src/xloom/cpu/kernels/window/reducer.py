@@ -9,8 +9,9 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.hlo.computation import Computation
 from xloom.llvm.element_access import load, store
+from xloom.llvm.loop import allocate
 from xloom.llvm.scalar.promotion import apply_promoted
-from xloom.llvm.types import I64, Value
+from xloom.llvm.types import I64, Value, memory_type
 
 
 class Reducer:
@@ -25,6 +26,11 @@ class Reducer:
         """Operands, initial values and outputs."""
         operands = [phase.operand(k) for k in range(2 * self.count)]
         return [*operands, *(phase.output(k) for k in range(self.count))]
+
+    def in_registers(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], count: int) -> list[ir.Value]:
+        """`pointers` with `count` elements of each output on the stack, which constant numbers keep in registers."""
+        local = [allocate(b, memory_type(t), count * (1 + t.is_complex)) for t in self.states]
+        return [*pointers[: 2 * self.count], *local]
 
     def initial(self, b: ir.IRBuilder, pointers: Sequence[ir.Value]) -> list[Value]:
         """The initial value of each output."""
