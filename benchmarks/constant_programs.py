@@ -45,7 +45,6 @@ def _forward_probabilities(emissions: jax.Array, transitions: jax.Array) -> jax.
 
 _own("tanh-of-3", lambda x: jnp.tanh(x) * x, normal(3))
 _own("transpose-little", lambda x: x.T + 1, normal(17, 9))
-_own("cumsum-of-12-columns", lambda x: jnp.cumsum(x, axis=0), normal(50_000, 12))
 _own("mean-of-products", lambda x, y: (x * y).mean(1), normal(64, 1000), normal(64, 1000))
 _own("gram-20000", lambda x: x.T @ x, normal(20_000, 16))
 _own("gram-64", lambda x: x.T @ x, normal(30_000, 64))
@@ -145,6 +144,7 @@ _own("sort-100", lambda a, b: lax.sort((a, b), num_keys=1), normal(100), normal(
 
 # --- reductions, windows, scans
 
+_own("cumsum-of-12-columns", lambda x: jnp.cumsum(x, axis=0), normal(50_000, 12))
 _own("sum-long-rows", lambda x: x.sum(axis=1), normal(5, 300_000))
 
 _own("sum-short-rows", lambda x: x.sum(1), normal(20_000, 5))
