@@ -142,6 +142,17 @@ def as_on_xloom():
         getattr(programs, name)()
 
 
+def exits():
+    """What ends a debugger inside a callback, say, is an error of the program."""
+    ended = jax.jit(lambda x: jax.pure_callback(lambda _: sys.exit(0), jax.ShapeDtypeStruct((), jnp.float32), x))
+    try:
+        ended(1.0).block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        assert "SystemExit: 0" in str(error), error
+    else:
+        raise AssertionError("no error")
+
+
 def counted():
     print(len(jax.devices()))
 

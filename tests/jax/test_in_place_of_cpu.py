@@ -31,7 +31,7 @@ def run(name: str, *command: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["names", "both", "registrations", "caches", "alignments", "strides", "denormals", "as_on_xloom"]
+    "name", ["names", "both", "registrations", "caches", "alignments", "strides", "denormals", "exits", "as_on_xloom"]
 )
 def test_program(name):
     run(name, XLOOM_AS_CPU="1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.errors import DistributedError
+from xloom.errors import DistributedError, XloomError
 from xloom.pjrt.capi import native_library
 from xloom.pjrt.capi.ctypes_structs import Text, new, struct
 from xloom.pjrt.error import code_of
@@ -39,7 +39,8 @@ def _tell(error: BaseException) -> None:
 
 def noted_error(error: BaseException) -> int:
     """The same where the caller keeps books, and no result has been asked for: it is not told."""
-    return made(code_of(error), str(error) or type(error).__name__)
+    known = isinstance(error, XloomError)  # others' messages may be a number, of sys.exit(0) in a callback, or nothing
+    return made(code_of(error), str(error) if known else f"{type(error).__name__}: {error}")
 
 
 def unimplemented(name: str) -> int:
