@@ -23,6 +23,9 @@ _PLANES = (56, 32, 28, 16)
 _CHANNELS = ((64, 64), (32, 16), (3, 64), (16, 32), (3, 16), (1, 32), (256, 512))
 _BATCHES = (1, 8)
 """Features of input and output, and images."""
+_DOUBLE_WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 0, 1), (3, 1, 0, 0), (5, 1, 0, 0))
+_DOUBLE_CHANNELS = ((16, 32), (64, 64), (3, 16), (1, 32), (1, 1))
+"""The same of convolutions of f64."""
 _DRAWN = (("b01f_01io->b01f", 700), ("bf01_oi01->bf01", 350))
 """Convolutions whose sizes are drawn: kernels serve those of like sizes, as products' do."""
 _DRAWN_WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (1, 1, 0, 0), (3, 1, 1, 1), (3, 1, 0, 0), (1, 2, 0, 0))
@@ -41,6 +44,7 @@ class _Convolution(NamedTuple):
     outputs: int
     batch: int
     groups: int = 1
+    dtype: str = "f32"
 
 
 def convolutions() -> Iterator[str]:
@@ -57,6 +61,7 @@ def _all() -> Iterator[_Convolution]:
     yield from _dilated()
     yield from _backwards()
     yield from _drawn(Random(0))
+    yield from _of_doubles()
     for size, length, channels, batch in product(
         (3, 5, 7, 9), (4096, 1000, 200), ((32, 64), (64, 64), (16, 32)), (1, 4)
     ):
@@ -98,6 +103,24 @@ def _backwards() -> Iterator[_Convolution]:
         yield _Convolution("f01b_i01o->01bf", _window(image, 1, 1, 1), (image, image), 4 * batch, 64, 64)
 
 
+def _of_doubles() -> Iterator[_Convolution]:
+    """Those of simulations and of small networks in f64."""
+    for labels, window, side, channels, batch in product(
+        ("b01f_01io->b01f", "bf01_oi01->bf01"), _DOUBLE_WINDOWS, (64, 28, 14), _DOUBLE_CHANNELS, _BATCHES
+    ):
+        yield _Convolution(labels, _window(*window), (side, side), *channels, batch, dtype="f64")
+    for each, groups, batch in product((1, 16), (32, 4), _BATCHES):
+        yield _Convolution(
+            "b01f_01io->b01f", _window(3, 1, 1, 1), (28, 28), each * groups, each * groups, batch, groups, "f64"
+        )
+    for size, length, channels, batch in product((3, 5, 9), (4096, 200), ((1, 1), (16, 32)), (1, 4)):
+        yield _Convolution(
+            "b0f_0io->b0f", _window(size, 1, size // 2, size // 2), (length,), *channels, batch, dtype="f64"
+        )
+    for side, channels in product((32, 12), ((8, 8), (1, 1))):
+        yield _Convolution("b012f_012io->b012f", _window(3, 1, 1, 1), (side,) * 3, *channels, 1, dtype="f64")
+
+
 def _drawn(numbers: Random) -> Iterator[_Convolution]:
     for labels, count in _DRAWN:
         for _ in range(count):
@@ -118,7 +141,7 @@ def _text(c: _Convolution) -> str:
     x = {"b": c.batch, "f": c.features, **{str(k): n for k, n in enumerate(c.space)}}
     w = {"i": c.features // c.groups, "o": c.outputs, **{str(k): c.window.size for k in range(len(c.space))}}
     y = {"b": c.batch, "f": c.outputs, **{str(k): n for k, n in enumerate(output_sizes)}}
-    shapes = [_shape(labels, sizes) for labels, sizes in ((inputs, x), (kernel, w), (outputs, y))]
+    shapes = [_shape(c.dtype, labels, sizes) for labels, sizes in ((inputs, x), (kernel, w), (outputs, y))]
     groups = f", feature_group_count={c.groups}" if c.groups > 1 else ""
     return (
         f"HloModule library\nENTRY e {{\n a = {shapes[0]} parameter(0)\n b = {shapes[1]} parameter(1)\n"
@@ -127,8 +150,8 @@ def _text(c: _Convolution) -> str:
     )
 
 
-def _shape(labels: str, sizes: dict[str, int]) -> str:
-    return f"f32[{','.join(str(sizes[label]) for label in labels)}]"
+def _shape(dtype: str, labels: str, sizes: dict[str, int]) -> str:
+    return f"{dtype}[{','.join(str(sizes[label]) for label in labels)}]"
 
 
 def _window_text(window: WindowDimension, rank: int) -> str:
