@@ -68,7 +68,7 @@ def _all() -> Iterator[_Convolution]:
         yield _Convolution("b0f_0io->b0f", _window(size, 1, size // 2, size // 2), (length,), *channels, batch)
     for length, features, batch in product((2048, 200), (64, 100, 1024), (1, 4)):
         yield _Convolution("b0f_0io->b0f", _window(4, 1, 3, 0), (length,), features, features, batch, features)
-    for side, channels, batch in product((32, 16, 8), ((16, 32), (32, 32), (8, 8), (1, 16)), (1, 4)):
+    for side, channels, batch in product((32, 16, 12, 8), ((16, 32), (32, 32), (8, 8), (1, 16)), (1, 4)):
         yield _Convolution("b012f_012io->b012f", _window(3, 1, 1, 1), (side // 2, side, side), *channels, batch)
 
 

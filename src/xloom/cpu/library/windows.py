@@ -22,7 +22,7 @@ _OPERATORS = (("add", "0", False), ("maximum", "-inf", False), ("add", "0", True
 def windows() -> Iterator[str]:
     """The HLO text of each."""
     for sides, channels, batch in product(_WINDOWS, _CHANNELS, _BATCHES):
-        for dtype, (opcode, initial, is_average) in product(("f32", "bf16"), _OPERATORS):
+        for dtype, (opcode, initial, is_average) in product(("f32", "bf16", "f64"), _OPERATORS):
             yield _program(dtype, opcode, initial, sides, channels, batch, is_average)
 
 
