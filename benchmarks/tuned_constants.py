@@ -679,6 +679,8 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.library.convolutions._DRAWN_SIDES",
         "cpu.library.convolutions._DRAWN_CHANNELS",
         "cpu.library.convolutions._DRAWN_BATCHES",
+        "cpu.library.convolutions._DOUBLE_WINDOWS",
+        "cpu.library.convolutions._DOUBLE_CHANNELS",
         "cpu.library.elementwise._COUNTS",
         "cpu.library.elementwise._CALLED",
         "cpu.library.products._SIZES",
