@@ -82,6 +82,19 @@ WRONG = {
     "classes weighted by another type": lambda d: torch.nn.functional.nll_loss(
         torch.ones(2, 3, device=d).double(), torch.zeros(2, dtype=torch.int64, device=d), torch.ones(3, device=d)
     ),
+    "a mask times a matrix": lambda d: torch.nn.functional.linear(
+        torch.ones(2, 3, dtype=torch.bool, device=d), torch.ones(4, 3, device=d)
+    ),
+    "vectors of another type": lambda d: torch.linalg.cross(torch.ones(2, 3, device=d), torch.ones(2, 3).long().to(d)),
+    "probabilities of integers": lambda d: torch.nn.functional.binary_cross_entropy(
+        torch.ones(3, device=d), torch.ones(3).long().to(d)
+    ),
+    "places of another type": lambda d: torch.nn.functional.grid_sample(
+        torch.ones(1, 1, 2, 2, device=d), torch.zeros(1, 1, 1, 2, device=d).double(), align_corners=False
+    ),
+    "a copy of another type": lambda d: torch.ones(3, device=d).index_copy(
+        0, torch.zeros(1).long().to(d), torch.ones(1, device=d).double()
+    ),
     "gather into itself": lambda d: into_itself(d, torch.gather, 0),
     "index_select into itself": lambda d: into_itself(d, torch.index_select, 0),
     "take into itself": lambda d: into_itself(d, torch.take),
@@ -110,6 +123,25 @@ def test_errors_are_those_of_the_cpu(name):
             WRONG[name](device)
         said.append((caught.type, str(caught.value)))
     assert said[1] == said[0]
+
+
+OF_KERNELS = [
+    name for name in WRONG if name.endswith(("type", "types", "integers", "bytes", "short indices", "a matrix"))
+]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    "name",
+    sorted({*OF_KERNELS, *["boundaries", "divisors of floats"]} - {"out of another type", "a filter of another type"}),
+)
+def test_compiled_graphs_raise_what_only_kernels_do(name):
+    with pytest.raises((RuntimeError, IndexError)) as wanted:
+        WRONG[name]("cpu")
+    torch._dynamo.reset()
+    with pytest.raises((RuntimeError, IndexError)) as caught:
+        torch.compile(lambda: WRONG[name]("cpu"), backend="xloom")()
+    assert str(wanted.value) in str(caught.value)
 
 
 BYTES = torch.ones(2, 3, dtype=torch.int8)

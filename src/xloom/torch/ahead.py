@@ -15,7 +15,7 @@ from xloom.errors import ShapeError
 from xloom.hlo.module import Module
 from xloom.torch.arrays import as_array
 from xloom.torch.compiled_graph import CompiledGraph
-from xloom.torch.decompositions import decompositions
+from xloom.torch.decompositions import traced_decompositions
 from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import translate
 
@@ -24,7 +24,7 @@ class Exported:
     """A model without Python: called as the model is, with tensors of the shapes that it was exported for."""
 
     def __init__(self, exported: ExportedProgram):
-        exported = exported.run_decompositions({**decompositions()})
+        exported = exported.run_decompositions({**traced_decompositions()})
         signature = exported.graph_signature
         tensors = {**exported.state_dict, **exported.constants}
         self._held = held_tensors(exported)
@@ -111,7 +111,7 @@ def program_of(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[
     Raises LoweringError for operators that there is no HLO for.
     """
     model = function if isinstance(function, torch.nn.Module) else _Function(function)
-    exported = torch.export.export(model, tuple(arguments)).run_decompositions({**decompositions()})
+    exported = torch.export.export(model, tuple(arguments)).run_decompositions({**traced_decompositions()})
     name = getattr(function, "__name__", type(function).__name__)
     translated = translate(exported.graph_module, examples_of(exported), name)
     flat, _ = tree_flatten((tuple(arguments), {}))

@@ -19,7 +19,7 @@ from xloom.hlo.literal import literal
 from xloom.hlo.module import Module
 from xloom.torch.ahead import examples_of, held_tensors
 from xloom.torch.arrays import as_array
-from xloom.torch.decompositions import decompositions
+from xloom.torch.decompositions import traced_decompositions
 from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import translate
 
@@ -45,7 +45,7 @@ def closed_program(program: ExportedProgram | torch.nn.Module, arguments: Sequen
     assert program.example_inputs is not None
     arguments, keywords = program.example_inputs
     exported = torch.export.export(_RowMajor(program.module()), tuple(arguments), dict(keywords))
-    exported = exported.run_decompositions({**decompositions()})
+    exported = exported.run_decompositions({**traced_decompositions()})
     if any(spec.kind is OutputKind.BUFFER_MUTATION for spec in exported.graph_signature.output_specs):
         raise LoweringError("a program that changes its buffers", hint="export the model after model.eval()")
     held = held_tensors(exported)

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 from xloom.passes import parse_pipeline, run_passes
 from xloom.torch.compiled_graph import CompiledGraph
-from xloom.torch.decompositions import decompositions
+from xloom.torch.decompositions import traced_decompositions
 from xloom.torch.decompositions.whole_operators import whole_operators
 from xloom.torch.dynamic_graph import DynamicGraph
 from xloom.torch.frozen.preparation import frozen
@@ -144,7 +144,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
         fw_compiler=forward,
         bw_compiler=backward,
         partition_fn=partitioned,
-        decompositions=decompositions(),
+        decompositions=traced_decompositions(),
     )
 
     def run(*arguments: Any) -> Any:
@@ -201,7 +201,7 @@ def backend(
         else partial(compile_forward, views=True, passes=passes),
         bw_compiler=partial(compile_graph, strided=None, passes=passes),
         partition_fn=partitioned,
-        decompositions=decompositions(),
+        decompositions=traced_decompositions(),
         keep_inference_input_mutations=True,
     )
     # of symbolic sizes torch's Python code alone, which takes these operators apart, makes one graph

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from xloom.errors import LoweringError, XloomError
 from xloom.hlo import dtype as dt
@@ -35,6 +36,7 @@ from xloom.torch.graph_memory import (
     writes_by_strides,
 )
 from xloom.torch.higher_order import HIGHER_ORDER, lower_higher_order
+from xloom.torch.kernel_refusals import check_traced
 from xloom.torch.lowering import Graph, lower
 from xloom.torch.shared_results import AliasedResult, ArgumentView, aliased_results, replay, shared_results
 from xloom.torch.traced_numbers import known_for
@@ -297,6 +299,7 @@ class _Translator:
                 elif on_host:
                     result = host_fallback.call(self.g, target, node, args, kwargs)
                 else:
+                    _check_arguments(node, target)
                     result = lower(self.g, target, args, kwargs)
                 result = self._as_traced(node, result)
                 _check(node, result)
@@ -410,6 +413,14 @@ class _Translator:
         if isinstance(result, (list, tuple)) and traced is not None:
             return [wide(*pair) for pair in zip(result, as_list(traced), strict=False)]
         return wide(result, traced)
+
+
+def _check_arguments(node: Node, op: torch._ops.OpOverload) -> None:
+    """Raises what torch's kernel does for such arguments, where the graph says what they are."""
+    if node.target is not op:  # with a token, which the kernel does not know
+        return
+    if all(given.meta.get("val") is not None for given in node.all_input_nodes):
+        check_traced(op, *map_arg((node.args, node.kwargs), lambda leaf: leaf.meta["val"]))
 
 
 def _is_argument(node: Node) -> bool:

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from xloom.errors import LoweringError
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
-from xloom.torch.decompositions import decompositions
+from xloom.torch.decompositions import traced_decompositions
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering import Graph, lower
 from xloom.torch.lowering.loops import repeated
@@ -146,7 +146,7 @@ def _dense(reference: Callable[..., Any]) -> Callable[..., list[Any]]:
 
         fakes = [traced[k] for k in tensors]
         with fakes[0].fake_mode:
-            graph = make_fx(torch.func.functionalize(function), decomposition_table=decompositions())(*fakes)
+            graph = make_fx(torch.func.functionalize(function), decomposition_table=traced_decompositions())(*fakes)
         found = iter(inline(g, graph, [values[k] for k in tensors]))
         results, form = tree_flatten(node.meta["val"])
         return tree_unflatten([None if value is None else next(found) for value in results], form)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
+from typing import Any
 
 from torch._ops import OpOverload
 
 from xloom.torch.decompositions.registry import OWN, Decomposition, aten
+from xloom.torch.kernel_refusals import check_traced
 from xloom.torch.lowering.registry import has_lowering
 
 FAMILIES = (
@@ -45,3 +47,18 @@ def decompositions() -> dict[OpOverload, Decomposition]:
 
     found = {**core_aten_decompositions(), **get_decompositions(_BEYOND_CORE), **OWN}
     return {op: rule for op, rule in found.items() if isinstance(op, OpOverload) and not has_lowering(op)}
+
+
+@cache
+def traced_decompositions() -> dict[OpOverload, Decomposition]:
+    """The same for what is traced: rules that raise what torch's kernels do, which nobody asks otherwise."""
+    return {op: _checked(op, rule) for op, rule in decompositions().items()}
+
+
+def _checked(op: OpOverload, rule: Decomposition) -> Decomposition:
+    @wraps(rule)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        check_traced(op, args, kwargs)
+        return rule(*args, **kwargs)
+
+    return checked

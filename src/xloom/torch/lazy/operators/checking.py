@@ -6,17 +6,25 @@ whose errors are the ones to raise, unless ones of the host have none: those are
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import _meta_registrations
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_leaves, tree_map
 
-from xloom.torch.lazy.operators.outside import outside_dispatch
+from xloom.torch.kernel_refusals import (
+    MOST,
+    SUM_UP,
+    Filled,
+    bare_name,
+    elements,
+    is_about_arguments,
+    refusal,
+    tried,
+    tried_on_host,
+)
 from xloom.torch.lazy.tensor.geometry import Geometry, geometry, without_values
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 
@@ -25,15 +33,6 @@ _TELLS_NOTHING = frozenset(
     + ["fractional_max_pool2d", "fractional_max_pool3d"]
 )
 """Operators that take anything where there is no memory."""
-
-_TELLS_LITTLE = frozenset(
-    ["_embedding_bag", "_embedding_bag_forward_only", "_softmax", "bucketize", "heaviside", "index_add"]
-    + ["index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter", "multinomial", "put"]
-    + ["searchsorted", "sort", "uniform"]
-    + ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
-    + ["gcd", "lcm"]
-)
-"""Operators of which kernels refuse what passes where there is no memory."""
 
 _REFUSE_NUMBERS = frozenset(
     [
@@ -54,17 +53,6 @@ _REFUSE_OPTIONS = frozenset(
 _TAKE_MORE = frozenset(["histc"])
 """Operators that take integers on devices, but not on the CPU."""
 
-_SUM_UP = frozenset(["_padded_dense_to_jagged_forward"])
-"""Operators that refuse numbers whose sum is another: those of zeros and of ones are, and tell nothing."""
-
-_NO_SUCH_DTYPE = re.compile("not implemented for '|not supported for complex|support complex numbers")
-
-MOST = 1 << 20
-"""So many elements are made on the host to learn what the error is; with more of them the first error has to do."""
-
-FEW = 1 << 14
-"""So many numbers are computed with on the host to learn whether an operator takes integers, or complex numbers."""
-
 _REMEMBERED = 4096
 """Types and numbers of one operator's arguments; a loop's numbers may differ each time."""
 
@@ -73,112 +61,49 @@ _device_hint = _meta_registrations.device_hint
 
 def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What torch returns for such arguments, but for values; None where it cannot tell. Raises what torch raises."""
-    name = op._schema.name.removeprefix("aten::").rstrip("_")
-    if op.namespace != "aten" or name in _TAKE_MORE or name in _SUM_UP:
+    name = bare_name(op)
+    if op.namespace != "aten" or name in _TAKE_MORE or name in SUM_UP:
         return None
     tells = name not in _TELLS_NOTHING
     tells = tells and not any(argument.is_out for argument in op._schema.arguments)  # whose dtype is no matter there
-    small = _elements(args, kwargs) <= MOST
+    small = elements(args, kwargs) <= MOST
     on_meta = tells or not small
-    found, error = _tried(op, args, kwargs, "meta") if on_meta else _tried_on_host(op, args, kwargs)
+    found, error = (_tried_on_meta if on_meta else _tried_on_host)(op, args, kwargs)
     if error is not None and tells and small:
         found, error = _tried_on_host(op, args, kwargs)
     elif not tells and not small:
         error = None
-    elif error is None and small and _tells_too_little(name, args):
-        error = _tried_on_host(op, args, kwargs)[1]
-    elif error is None and tells and _are_few_without_floats(args):
-        error = _tried_on_host(op, args, kwargs)[1]  # which only kernels refuse
-        if _has_complex(args) and not isinstance(error, NotImplementedError):
-            error = None  # about values, as of a matrix of ones
-    if error is not None and (not isinstance(error, NotImplementedError) or _NO_SUCH_DTYPE.search(str(error))):
+    elif error is None and tells:
+        error = refusal(op, args, kwargs, _on_host)
+    if error is not None and is_about_arguments(error):
         raise error.with_traceback(None) from None
     return found
 
 
-def _tells_too_little(name: str, args: Sequence[Any]) -> bool:
-    """Whether kernels may refuse what tensors without memory take: of convolutions, it takes long to ask them."""
-    if name == "convolution":
-        return _is_odd(*args)
-    floats = {e.dtype for e in args if isinstance(e, torch.Tensor) and e.dim() and e.is_floating_point()}
-    return name in _TELLS_LITTLE or len(floats) > 1
-
-
-def _is_odd(
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    _: bool,
-    more: Any,
-    *__: Any,
-) -> bool:
-    """Whether a convolution has what kernels may refuse, which they would take long to be asked for each."""
-    far = [max(pair) for pair in zip(stride, dilation, strict=False)]
-    beyond = any(each >= most for each, most in zip(more, far, strict=False))
-    dtypes = {each.dtype for each in (x, weight, bias) if each is not None}
-    return beyond or len(dtypes) > 1 or min(*stride, *dilation) < 1 or min(padding) < 0
-
-
 def _tried_on_host(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Exception | None]:
-    """What torch returns for zeros or for ones, or the error that it raises for both."""
-    found, error = _tried(op, args, kwargs, "cpu")
-    if error is not None:
-        of_ones, error_of_ones = _tried(op, args, kwargs, "cpu", torch.ones)
-        if error_of_ones is None:
-            return of_ones, None
-    return found, error
+    return tried_on_host(op, args, kwargs, _on_host)
 
 
-def _tried(
-    op: OpOverload,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    device: str,
-    filled: Callable[..., torch.Tensor] = torch.zeros,
-) -> tuple[Any, Exception | None]:
-    """What torch returns, or the error that it raises."""
-
-    def stand_in(each: Any) -> Any:
-        if isinstance(each, XlaTensor):
-            return without_values(Geometry(each._alias.type, int(each.storage_offset())), device, filled)
-        if isinstance(each, torch.Tensor):  # of the host: numbers as tensors, whose values are no matter
-            return each if each.dim() == 0 else without_values(geometry(each), device, filled)
-        if isinstance(each, torch.device):
-            return torch.device(device)
-        return None if isinstance(each, torch.Generator) else each
-
-    args, kwargs = tree_map(stand_in, (tuple(args), dict(kwargs)))
+def _tried_on_meta(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Exception | None]:
     # kernels for tensors without memory ask for the device that they stand for, and take it for CUDA
     _meta_registrations.device_hint = lambda tensor: "cpu"
-    draws = torch.Tag.nondeterministic_seeded in op.tags
     try:
-        with outside_dispatch(), torch.random.fork_rng([], enabled=draws and device == "cpu"):
-            return op(*args, **kwargs), None
-    except Exception as error:
-        return None, error
+        return tried(op, args, kwargs, partial(_stand_in, "meta"), torch.zeros)
     finally:
         _meta_registrations.device_hint = _device_hint
 
 
-def _are_few_without_floats(args: Sequence[Any]) -> bool:
-    given = [each for each in tree_leaves(args) if isinstance(each, torch.Tensor)]
-    few = sum(each.numel() for each in given) <= FEW
-    return few and bool(given) and not any(each.is_floating_point() for each in given)
+def _stand_in(device: str, each: Any, filled: Filled) -> Any:
+    if isinstance(each, XlaTensor):
+        return without_values(Geometry(each._alias.type, int(each.storage_offset())), device, filled)
+    if isinstance(each, torch.Tensor):  # of the host: numbers as tensors, whose values are no matter
+        return each if each.dim() == 0 else without_values(geometry(each), device, filled)
+    if isinstance(each, torch.device):
+        return torch.device(device)
+    return None if isinstance(each, torch.Generator) else each
 
 
-def _has_complex(args: Sequence[Any]) -> bool:
-    return any(isinstance(each, torch.Tensor) and each.is_complex() for each in tree_leaves(args))
-
-
-def _elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
-    """Of the tensors, and of a result whose size is given."""
-    given = [*args, *kwargs.values()]
-    tensors = sum(each.numel() for each in tree_leaves(given) if isinstance(each, torch.Tensor))
-    lists = [each for each in given if isinstance(each, (list, tuple)) and all(isinstance(n, int) for n in each)]
-    return tensors + sum(math.prod(map(abs, sizes)) for sizes in lists)
+_on_host = partial(_stand_in, "cpu")
 
 
 def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -202,7 +127,7 @@ class NumbersAllowed(NamedTuple):
 
 def numbers_allowed(op: OpOverload) -> NumbersAllowed | None:
     """To be filled by `check_numbers`; None where no number is refused, or what is recorded is without its out=."""
-    name = op._schema.name.removeprefix("aten::").rstrip("_")
+    name = bare_name(op)
     into = any(argument.is_out for argument in op._schema.arguments)
     if op.namespace != "aten" or into or name not in _REFUSE_NUMBERS | _REFUSE_OPTIONS:
         return None
@@ -228,7 +153,7 @@ def check_numbers(allowed: NumbersAllowed, op: OpOverload, args: Sequence[Any], 
 
     few = {name: small(each) for name, each in kwargs.items()}
     error = _tried_on_host(op, [small(each) for each in args], few)[1]
-    if error is not None and _elements(args, kwargs) <= MOST:  # it may be about those shapes
+    if error is not None and elements(args, kwargs) <= MOST:  # it may be about those shapes
         error = _tried_on_host(op, args, kwargs)[1]
     if isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
         raise error.with_traceback(None) from None

@@ -10,7 +10,6 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from xloom.hlo import dtype as dt
-from xloom.torch.lazy.operators.outside import outside_dispatch
 from xloom.torch.lazy.recording.lowered import lowered
 from xloom.torch.lazy.recording.operation import apply
 from xloom.torch.lazy.recording.table import Handler, handles
@@ -21,6 +20,7 @@ from xloom.torch.lazy.views.stores import store
 from xloom.torch.lowering import Graph
 from xloom.torch.lowering.registry import overload
 from xloom.torch.metrics import METRICS
+from xloom.torch.outside import outside_dispatch
 
 _VALUE_DEPENDENT = {
     "aten.nonzero.default",

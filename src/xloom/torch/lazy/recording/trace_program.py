@@ -16,12 +16,12 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt.buffer import Buffer
-from xloom.torch.lazy.operators.outside import outside_dispatch
 from xloom.torch.lazy.recording import donation, passes
 from xloom.torch.lazy.recording.trace import Node
 from xloom.torch.lazy.runtime import device_client
 from xloom.torch.lowering import Graph
 from xloom.torch.metrics import METRICS
+from xloom.torch.outside import outside_dispatch
 
 
 class TraceProgram:

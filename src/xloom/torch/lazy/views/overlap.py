@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from xloom.torch.lazy.operators.outside import outside_dispatch
 from xloom.torch.lazy.recording.table import Handler
 from xloom.torch.lazy.runtime import device_client
 from xloom.torch.lazy.runtime.execution import buffer_of
@@ -25,6 +24,7 @@ from xloom.torch.lazy.tensor.storage import Storage
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 from xloom.torch.lazy.views.stores import resize_and_write
 from xloom.torch.lazy.views.view_values import changes
+from xloom.torch.outside import outside_dispatch
 from xloom.torch.strides import inverse
 
 _MOST = 1 << 20
