@@ -28,6 +28,7 @@ from xloom.torch.decompositions.whole_operators import whole_operators
 from xloom.torch.dynamic_graph import DynamicGraph
 from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import Translated, translate
+from xloom.torch.given_memory import Run, giving, values_first
 from xloom.torch.graph_memory import read_from_owners
 from xloom.torch.graph_on_gpu import device_of
 from xloom.torch.running_statistics import only_written
@@ -52,10 +53,16 @@ def compile_graph(
     device = device_of(arguments)
     # what is kept of weights is compared in the host's memory
     prepare = partial(_prepared, weights=weights if device is None else (), passes=passes)
+    numbers = values_first(graph)
+    strided = None if strided is None else strided + len(numbers)
+    program: Run
     if any(_is_symbolic(a) for a in arguments):
-        return make_boxed_func(DynamicGraph(graph, prepare, strided=strided, views=views, device=device))
-    translated = prepare(translate(graph, arguments, strided=strided))
-    program = CompiledGraph(translated, views=views, device=device)
+        program = partial(_spread, DynamicGraph(graph, prepare, strided=strided, views=views, device=device))
+    else:
+        translated = prepare(translate(graph, arguments, strided=strided))
+        program = CompiledGraph(translated, views=views, device=device)
+    if numbers:
+        program = giving(program, numbers)
 
     def run(boxed: list[Any]) -> list[Any]:
         results = program(boxed)
@@ -64,6 +71,10 @@ def compile_graph(
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
+
+
+def _spread(run: Callable[..., list[Any]], arguments: Sequence[Any]) -> list[Any]:
+    return run(*arguments)
 
 
 def _prepared(translated: Translated, weights: Sequence[int], passes: str) -> Translated:
@@ -104,8 +115,8 @@ def _of_forward(graph: GraphModule, arguments: Sequence[Any]) -> tuple[Any, int 
 
 
 def _writes(told: Any) -> bool:
-    """Whether a graph writes an argument; told is None of tokens, which keep effects in order."""
-    return told is not None and told.mutates_data
+    """Whether a graph writes an argument, or gives it other memory; told is None of tokens, which order effects."""
+    return told is not None and (told.mutates_data or told.mutates_storage_metadata)
 
 
 def recorded(graph: GraphModule, arguments: Sequence[Any]) -> Any:
