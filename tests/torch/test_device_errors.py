@@ -95,6 +95,11 @@ WRONG = {
     "a copy of another type": lambda d: torch.ones(3, device=d).index_copy(
         0, torch.zeros(1).long().to(d), torch.ones(1, device=d).double()
     ),
+    "a place outside": lambda d: torch.ones(1, 5, device=d).select_scatter(torch.ones(5, device=d), 0, 2),
+    "a part of another size": lambda d: torch.as_strided_scatter(
+        torch.ones(3, 3, device=d), torch.ones(2, device=d), (2, 2), (1, 2)
+    ),
+    "biases in a matrix": lambda d: convolved(d, bias=torch.ones(1, 1, device=d)),
     "gather into itself": lambda d: into_itself(d, torch.gather, 0),
     "index_select into itself": lambda d: into_itself(d, torch.index_select, 0),
     "take into itself": lambda d: into_itself(d, torch.take),
@@ -133,7 +138,10 @@ OF_KERNELS = [
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "name",
-    sorted({*OF_KERNELS, *["boundaries", "divisors of floats"]} - {"out of another type", "a filter of another type"}),
+    sorted(
+        {*OF_KERNELS, *["a place outside", "boundaries", "divisors of floats"]}
+        - {"out of another type", "a filter of another type"}
+    ),
 )
 def test_compiled_graphs_raise_what_only_kernels_do(name):
     with pytest.raises((RuntimeError, IndexError)) as wanted:

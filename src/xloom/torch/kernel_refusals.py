@@ -26,7 +26,7 @@ SUM_UP = frozenset(["_padded_dense_to_jagged_forward"])
 _OF_ONE_DTYPE_TOO = frozenset(
     ["_embedding_bag", "_embedding_bag_forward_only", "_softmax", "bucketize", "heaviside", "index_add"]
     + ["index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter", "multinomial", "put"]
-    + ["searchsorted", "sort", "uniform"]
+    + ["searchsorted", "select_scatter", "sort", "uniform"]
     + ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
     + ["gcd", "lcm"]
 )
@@ -181,4 +181,5 @@ def _is_odd(
     far = [max(pair) for pair in zip(stride, dilation, strict=False)]
     beyond = any(each >= most for each, most in zip(more, far, strict=False))
     dtypes = {each.dtype for each in (x, weight, bias) if each is not None}
+    beyond |= bias is not None and bias.dim() != 1
     return beyond or len(dtypes) > 1 or min(*stride, *dilation) < 1 or min(padding) < 0

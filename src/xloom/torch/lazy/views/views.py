@@ -10,6 +10,7 @@ import torch
 from torch._prims_common import suggest_memory_format
 
 from xloom.errors import UnsupportedError
+from xloom.torch.lazy.operators.checking import check
 from xloom.torch.lazy.recording.table import Handler, handler_of, handles
 from xloom.torch.lazy.recording.trimming import remember
 from xloom.torch.lazy.tensor.array_type import ArrayType, array_type, type_of_copy
@@ -212,6 +213,7 @@ def as_strided_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> An
 @handles("aten.as_strided_scatter.default")
 def as_strided_scatter(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """A tensor in a copy of the memory, of which what those strides reach is overwritten."""
+    check(aten.as_strided_scatter.default, args, kwargs or {})
     source, new, *where = args
     offset = int(source.storage_offset())
     memory = source._alias.storage
