@@ -74,7 +74,7 @@ def _xla_peak(memory: Any) -> int:
 
 
 def compile_ours(data: bytes, arguments: Sequence[np.ndarray]) -> Compiled:
-    """By xloom's CPU compiler; the conversion of the bytecode `data` is part of it. Denormals are 0, as they are to XLA."""
+    """By xloom's CPU compiler, with the conversion of the bytecode `data`. Denormals are 0, as they are to XLA."""
     target = replace(process_target(), flushes_denormals=True)
     start = time.perf_counter()
     executable = xl.compile(xl.from_stablehlo(data), target)
