@@ -36,7 +36,7 @@ LANDINGS = (Landing(0, 0, source_step=NBYTES),)
 def staging_bytes(places: list[tuple[int, int]], landings: tuple[Landing, ...]) -> int:
     """What the first process needs for what an all-gather reads of the second."""
     site = CollectiveSite("", "", "", "", (tuple(range(len(places))),), 1, (Read(0, NBYTES),), (), landings)
-    plan = Plan([site], places, 0, range(2), Tags(2, 1 << 20), Stagings(), "")
+    plan = Plan([site], places, 0, range(2), Tags(2, 1 << 20), Stagings(), "", "")
     (address,) = plan.exchanges
     return ctypes.c_uint64.from_address(address + RECORD.offset("staging_bytes")).value
 

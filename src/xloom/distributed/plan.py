@@ -56,9 +56,10 @@ class Plan:
         tags: Tags,
         stagings: Stagings,
         declared: str,
+        name: str,
     ):
         self._places, self._process, self._ranks, self._tags = places, process, ranks, tags
-        self._stagings = stagings
+        self._stagings, self._name = stagings, name
         self._kept: list[Any] = []
         self._lanes: dict[tuple[int, int, int], int] = {}
         self.exchanges: dict[int, Exchange] = {}
@@ -170,8 +171,12 @@ class Plan:
 
     def _header(self, number: int, site: CollectiveSite) -> int:
         collective = _number(f"{number} {site.signature}")
-        self.labels[self._program, collective] = site.label
-        return self._kept_at(header(site.label, collective, self._program))
+        label = self.labels[self._program, collective] = self.label(site)
+        return self._kept_at(header(label, collective, self._program))
+
+    def label(self, site: CollectiveSite) -> str:
+        """What a collective is called where that of another program may be meant."""
+        return f"{site.label} of {self._name}"
 
 
 def header(text: str, collective: int = 0, program: int = 0, run: int = 0) -> Any:

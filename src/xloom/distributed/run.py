@@ -85,9 +85,11 @@ class Processes:
         """Of a run of this process; who was a run ahead, and so heard nothing of that one, hears of it in the end."""
         watch(self._trace)
 
-    def plan(self, sites: Sequence[CollectiveSite], places: Sequence[tuple[int, int]], declared: str) -> Plan:
+    def plan(
+        self, sites: Sequence[CollectiveSite], places: Sequence[tuple[int, int]], declared: str, name: str
+    ) -> Plan:
         """The collectives of a program whose devices have these processes and ids; see `Plan`."""
-        plan = Plan(sites, places, self.process, self.communicator.ranks, self._tags, self._stagings, declared)
+        plan = Plan(sites, places, self.process, self.communicator.ranks, self._tags, self._stagings, declared, name)
         self._plans.add(plan)
         self._labels.update(plan.labels)
         self._waits.add(plan.exchanges)
@@ -352,7 +354,7 @@ class Run:
                 f"process {me} has waited {seconds:.1f} s for process {other}, which does not come to {site.label}"
             )
             if theirs:  # left by an earlier run
-                message += f"; it is at {theirs} of run {their_number}, here is run {number}"
+                message += f"; it is at {theirs} in run {their_number}, here is run {number}"
             hint = (
                 "is it alive, and does it run the same program? XLOOM_DISTRIBUTED_TIMEOUT is how many seconds to wait"
             )
@@ -360,10 +362,12 @@ class Run:
             message = f"process {me} waited for process {other} at {site.label} for {seconds:.1f} s, and was ended"
             message, hint = (f"{message}: {self._lost}", "") if self._lost else (message, "")
         elif error == MISMATCH:
-            order = "" if their_number == number else f" of run {their_number}, here is run {number}"
-            same = " of another program" if theirs == site.label else ""
-            message = f"process {me} is at {site.label}, and process {other} at {theirs}{same}{order}"
+            order = "" if their_number == number else f" in run {their_number}, here is run {number}"
+            mine = self._plan.label(site)
+            message = f"process {me} is at {mine}, and process {other} at {theirs}{order}"
             hint = "all processes run the same programs, in the same order, with arrays of the same shapes"
+            if theirs == mine and not order:
+                message = f"process {me} and process {other} are at {mine}, which has other collectives in each"
         elif error == PEER_FAILED:
             message = f"process {other} failed, for which process {me} waited {seconds:.1f} s at {site.label}: {theirs}"
             hint = ""

@@ -318,8 +318,8 @@ class LoadedExecutable:
                 "are for those of one",
                 hint="compile it by a client of native code, pjrt.Client.cpu, for several partitions",
             )
-        exchanges = self.executable.exchanges
-        return self.client.process_topology.processes.plan(exchanges.sites, self.places, exchanges.declared)
+        exchanges, name = self.executable.exchanges, self.executable.name
+        return self.client.process_topology.processes.plan(exchanges.sites, self.places, exchanges.declared, name)
 
     def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
         if self.is_deleted:
