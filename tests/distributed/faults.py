@@ -134,6 +134,15 @@ def is_slow_for_what_is_launched_later():
     return result
 
 
+def is_ahead():
+    """The second of three waits for the last; the first has what it needs of the second, and waits for that then."""
+    around, run = ready(lambda x: lax.ppermute(x, "x", [(2, 1), (1, 0)]), array()), total()
+    if jax.process_index() == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    jax.block_until_ready(around())
+    return run()
+
+
 def ends():
     run = total()
     if jax.process_index():
@@ -231,7 +240,16 @@ def ask(what):
     sys.stdin.readline()
 
 
-FATAL = ("dies", "dies_while_data_moves", "stops", "ends", "ends_by_an_error", "ends_after_an_error", "goes_on_without")
+FATAL = (
+    "dies",
+    "dies_while_data_moves",
+    "stops",
+    "is_ahead",
+    "ends",
+    "ends_by_an_error",
+    "ends_after_an_error",
+    "goes_on_without",
+)
 """After these there is nothing to go on with."""
 
 

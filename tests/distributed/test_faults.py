@@ -70,9 +70,9 @@ OTHERS = {
 """What both say, after which both go on."""
 
 
-def outcome(*faults: str, between: Network | None = None) -> list[tuple[int, str]]:
+def outcome(*faults: str, count: int = 2, between: Network | None = None) -> list[tuple[int, str]]:
     """How each process ended, and what it said."""
-    processes = start(FAULTS, faults, devices=1, network=between, XLOOM_DISTRIBUTED_TIMEOUT=str(LIMIT))
+    processes = start(FAULTS, faults, count, devices=1, network=between, XLOOM_DISTRIBUTED_TIMEOUT=str(LIMIT))
     try:
         if faults == ("stops",):
             first = processes[0].communicate(timeout=900)[0]
@@ -98,6 +98,13 @@ def test_who_waits_for_one_that_is_gone_gets_an_error(fault):
     (status, said), other = outcome(fault)
     assert status == 0, f"{said}\nof the other, {other}"
     check(said, fault, FATAL[fault])
+
+
+def test_who_is_a_run_ahead_hears_for_whom_the_others_have_waited():
+    (status, said), *others = outcome("is_ahead", count=3)
+    assert status == 0, f"{said}\nof the others, {others}"
+    blamed = r"; the run before has failed there: process 1: process 1 has waited .* for process 2"
+    check(said, "is_ahead", rf"{SOON}process 0 has waited .* for process 1, which does not come to psum .*{blamed}")
 
 
 @pytest.fixture(scope="module")

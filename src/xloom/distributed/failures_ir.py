@@ -15,7 +15,7 @@ FACTOR = 16
 
 
 def failures_ir(tags: Tags) -> str:
-    """`failed_peer`, `judge`, `give_up`, `xloom_announce`, and what a run's number in messages is."""
+    """`failed_peer`, `judge`, `give_up`, `xloom_announce`, `xloom_hear`, and what a run's number in messages is."""
     return f"""
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
@@ -43,11 +43,28 @@ define internal i64 @stamped(i64 %tag, i64 %number) {{
   ret i64 %all
 }}
 
-; Has the run failed in one of a record's other processes? The number of that peer, or -1.
-define internal i64 @failed_peer(ptr %run, ptr %record) {{
+; The header by which a process has told of a failure, if it has come: whether it has.
+define i32 @xloom_hear(ptr %header, i64 %rank, i64 %tag) {{
 entry:
   %flag = alloca i32
   %message = alloca ptr
+  %rank.32 = trunc i64 %rank to i32
+  %tag.32 = trunc i64 %tag to i32
+  store i32 0, ptr %flag
+  %probed = call i32 @MPI_Improbe(i32 %rank.32, i32 %tag.32, ptr {COMM}, ptr %flag, ptr %message, ptr null)
+  %is.there = load i32, ptr %flag
+  %comes = icmp ne i32 %is.there, 0
+  br i1 %comes, label %take, label %end
+take:
+  call i32 @MPI_Mrecv(ptr %header, i32 {HEADER_BYTES}, ptr {MPI_BYTE}, ptr %message, ptr null)
+  br label %end
+end:
+  ret i32 %is.there
+}}
+
+; Has the run failed in one of a record's other processes? The number of that peer, or -1.
+define internal i64 @failed_peer(ptr %run, ptr %record) {{
+entry:
   %header = alloca [{HEADER_BYTES} x i8]
 {field("num.peers", "record", RECORD, "num_peers")}
 {field("peers", "record", RECORD, "peers", "ptr")}
@@ -61,15 +78,10 @@ peer:
 {field("rank", "p", PEER, "rank")}
   %number = call i64 @number_of(ptr %run, ptr %p)
   %tag = call i64 @stamped(i64 {tags.failure}, i64 %number)
-  %rank.32 = trunc i64 %rank to i32
-  %tag.32 = trunc i64 %tag to i32
-  store i32 0, ptr %flag
-  %probed = call i32 @MPI_Improbe(i32 %rank.32, i32 %tag.32, ptr {COMM}, ptr %flag, ptr %message, ptr null)
-  %is.there = load i32, ptr %flag
+  %is.there = call i32 @xloom_hear(ptr %header, i64 %rank, i64 %tag)
   %comes = icmp ne i32 %is.there, 0
-  br i1 %comes, label %take, label %no
-take:
-  call i32 @MPI_Mrecv(ptr %header, i32 {HEADER_BYTES}, ptr {MPI_BYTE}, ptr %message, ptr null)
+  br i1 %comes, label %look, label %no
+look:
 {field("their.run", "header", HEADER, "run")}
   %is.this = icmp eq i64 %their.run, %number
   br i1 %is.this, label %yes, label %no

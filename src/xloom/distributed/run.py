@@ -40,6 +40,7 @@ from xloom.llvm import jit
 from xloom.trace import active, watch
 
 _ANNOUNCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_HEAR = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _TAKE = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
 _TRY = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _WAIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -48,6 +49,8 @@ _open: list[Any] = []
 """Memory of runs that failed while data was on its way there."""
 _TELLING = 1.0
 """Seconds in which the others are told of a failure; MPI may take long to send to who has died."""
+_SOON = 0.2
+"""Seconds by which who began to wait at the same time may give up later."""
 
 
 class Processes:
@@ -63,8 +66,9 @@ class Processes:
         self._waits = Waits()
         imports = {**addresses(), COMMUNICATOR: communicator.handle, WAITS: self._waits.address}
         turns = [f"xloom_turn_{what}" for what in ("take", "wait", "end", "try")]
-        self._library = jit.Library([code], ["xloom_exchange", "xloom_announce", *turns], imports)
+        self._library = jit.Library([code], ["xloom_exchange", "xloom_announce", "xloom_hear", *turns], imports)
         self._announce = self._library.function("xloom_announce", _ANNOUNCE)
+        self._hear = self._library.function("xloom_hear", _HEAR)
         self._take = self._library.function("xloom_turn_take", _TAKE)
         self._try = self._library.function("xloom_turn_try", _TRY)
         self._wait = self._library.function("xloom_turn_wait", _WAIT)
@@ -183,6 +187,18 @@ class Processes:
             self._announced.append(message)  # MPI may read it later
             tag = self._tags.of_run(self._tags.failure, number)
             self._announce(ctypes.addressof(message), self.communicator.ranks[other], tag)
+
+    def heard(self, other: int, number: int) -> str:
+        """What another process tells, at this moment or soon, of the failure of a run of that number; nothing else."""
+        message = ctypes.create_string_buffer(HEADER_BYTES)
+        tag = self._tags.of_run(self._tags.failure, number)
+        end = time.monotonic() + _SOON
+        while not self._hear(ctypes.addressof(message), self.communicator.ranks[other], tag):
+            if time.monotonic() > end:
+                return ""
+            time.sleep(_SOON / 100)
+        is_this = _field(message, "run") == number
+        return _text(message).partition("\n")[0] if is_this else ""
 
     def note(self, error: DistributedError) -> None:
         """A run has failed."""
@@ -311,13 +327,13 @@ class Run:
             _open.append(memory)
 
     def _their_field(self, field: str) -> int:
-        return ctypes.c_uint64.from_buffer(self._theirs, HEADER.offset(field)).value
+        return _field(self._theirs, field)
 
     def _their_text(self) -> str:
         """What came with another process's header; or, where none did, what this one calls such a collective."""
         if self._their_field("nbytes") == HEADER.size:
             return self._processes.label(self._their_field("program"), self._their_field("collective"))
-        return ctypes.string_at(ctypes.addressof(self._theirs) + HEADER.size).decode("utf-8", "replace")
+        return _text(self._theirs)
 
     def conclude(self) -> DistributedError | None:
         """What went wrong between processes, if anything did. Other runs do not wait for who does not come."""
@@ -326,11 +342,15 @@ class Run:
             return None
         with self._concluding:
             if self._conclusion is None:
-                self._conclusion = self._failure(error)
-                self._processes.note(self._conclusion)
                 _, other = self._awaited
+                failure = self._failure(error)
                 if error == TIMED_OUT:
-                    self._processes.give_up(other, self._conclusion)
+                    self.stop(str(failure))  # who is a run ahead gives up at the same time, and may listen
+                    failure = self._failure(error, self._processes.heard(other, int(self._numbers[other]) - 1))
+                self._conclusion = failure
+                self._processes.note(failure)
+                if error == TIMED_OUT:
+                    self._processes.give_up(other, failure)
                 elif error == PEER_FAILED and self._their_field("collective") == ENDED:
                     self._processes.lose(other, "has ended")
             return self._conclusion
@@ -341,7 +361,8 @@ class Run:
         exchange = self._plan.exchanges[self._get("error_record")]
         return exchange, exchange.peers[self._get("error_peer")]
 
-    def _failure(self, error: int) -> DistributedError:
+    def _failure(self, error: int, before: str = "") -> DistributedError:
+        """What an error is called; `before` is what the process says of a failure of the run before that it awaits."""
         me = self._processes.process
         exchange, other = self._awaited
         site = exchange.site
@@ -355,6 +376,8 @@ class Run:
             )
             if theirs:  # left by an earlier run
                 message += f"; it is at {theirs} in run {their_number}, here is run {number}"
+            if before:
+                message += f"; the run before has failed there: {before}"
             hint = (
                 "is it alive, and does it run the same program? XLOOM_DISTRIBUTED_TIMEOUT is how many seconds to wait"
             )
@@ -417,6 +440,14 @@ class Brief:
     def end(self) -> None:
         """Ends a run that has begun."""
         self._processes.end_turn()
+
+
+def _field(message: Any, field: str) -> int:
+    return ctypes.c_uint64.from_buffer(message, HEADER.offset(field)).value
+
+
+def _text(message: Any) -> str:
+    return ctypes.string_at(ctypes.addressof(message) + HEADER.size).decode("utf-8", "replace")
 
 
 def _table(processes: frozenset[int]) -> np.ndarray:
