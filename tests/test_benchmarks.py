@@ -28,6 +28,7 @@ from benchmarks.sweep.families import CASES
 from benchmarks.sweep.report import report
 from benchmarks.table import markdown, terminal_table
 from benchmarks.timing import alternate, cpu_ratios, ratios
+from xloom.llvm.target import Target
 
 MACHINE = Machine("A processor", 2, 0.5, bandwidth=20e9, peak=200e9, versions={"xloom": "0.1.0", "jaxlib": "0.10.2"})
 
@@ -157,7 +158,8 @@ class Executable:
     class memory:
         peak_bytes = 1234
 
-    def __init__(self, module: xl.Module) -> None:
+    def __init__(self, module: xl.Module, target: Target) -> None:
+        assert target.flushes_denormals, "as XLA's programs do"
         self.module = module
 
     def __call__(self, *arguments):
@@ -197,7 +199,7 @@ def test_recompilation_is_timed(interpreted):
 
 
 def test_trial_says_what_does_not_compile(monkeypatch):
-    def refuse(_):
+    def refuse(*_):
         raise xl.UnsupportedError("add is not native\nat length")
 
     monkeypatch.setattr(xl, "compile", refuse, raising=False)
