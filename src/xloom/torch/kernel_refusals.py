@@ -55,20 +55,19 @@ def refusal(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], stan
 
     It is asked where it may have a word of its own: of several dtypes, of integers and complex numbers, and by name.
     """
-    name = bare_name(op)
-    if op.namespace != "aten" or name in SUM_UP or elements(args, kwargs) > MOST:
-        return None
     tensors = [each for each in tree_leaves((tuple(args), dict(kwargs))) if isinstance(each, torch.Tensor)]
     dtypes = tuple([each.dtype for each in tensors])
+    if not _may_refuse(op, dtypes) or elements(args, kwargs) > MOST:
+        return None
+    name = bare_name(op)
     case: tuple | None = None
     if name == "convolution":  # it would take long to ask for each
         if not _is_odd(*args):
             return None
     elif name not in _OF_ONE_DTYPE_TOO:
-        several = len(set(dtypes)) > 1 and name not in _TRUST_INDICES
-        exact = bool(dtypes) and not any(d.is_floating_point for d in dtypes)
         case = (op, dtypes)
-        if (not several and not (exact and sum(each.numel() for each in tensors) <= _FEW)) or case in _taken:
+        small = sum(each.numel() for each in tensors) <= _FEW
+        if not (_are_several(name, dtypes) or small) or case in _taken:
             return None
     error = tried_on_host(op, args, kwargs, stand_in)[1]
     if error is None and case is not None:
@@ -80,12 +79,27 @@ def refusal(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], stan
     return error if case is None or _OF_DTYPES.search(str(error)) else None  # others are about values
 
 
+def _may_refuse(op: OpOverload, dtypes: Sequence[torch.dtype]) -> bool:
+    """Whether the kernel is worth asking about tensors of such dtypes: of most operators it is not."""
+    name = bare_name(op)
+    if op.namespace != "aten" or name in SUM_UP:
+        return False
+    exact = bool(dtypes) and not any(d.is_floating_point for d in dtypes)
+    return exact or name == "convolution" or name in _OF_ONE_DTYPE_TOO or _are_several(name, dtypes)
+
+
+def _are_several(name: str, dtypes: Sequence[torch.dtype]) -> bool:
+    return len(set(dtypes)) > 1 and name not in _TRUST_INDICES
+
+
 def check_traced(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises what the kernel does for tensors that are being traced, which only torch's rules have seen.
 
     Gradients are not asked for: what forward operators save for them has other dtypes there for some.
     """
-    if bare_name(op).endswith("_backward"):
+    leaves = tree_leaves((tuple(args), dict(kwargs)))
+    dtypes = [each.dtype for each in leaves if isinstance(each, torch.Tensor)]
+    if bare_name(op).endswith("_backward") or not _may_refuse(op, dtypes):
         return
     with _disable_current_modes():  # those of the trace
         args, kwargs = tree_map(_of_known_sizes, (tuple(args), dict(kwargs)))
