@@ -51,7 +51,7 @@ def decompositions() -> dict[OpOverload, Decomposition]:
 
 @cache
 def traced_decompositions() -> dict[OpOverload, Decomposition]:
-    """The same for what is traced: rules that raise what torch's kernels do, which nobody asks otherwise."""
+    """The same for what is traced: rules that raise what torch's kernels do, which are not asked otherwise."""
     return {op: _checked(op, rule) for op, rule in decompositions().items()}
 
 
